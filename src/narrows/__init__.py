@@ -1,0 +1,1 @@
+"""narrows: what limits a large language model on given hardware."""

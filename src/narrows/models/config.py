@@ -1,0 +1,176 @@
+"""From what the user names — a file, a directory, `-`, a catalogue name — to a ModelSpec, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from typing import Any
+
+import msgspec
+
+from narrows.models.catalogue import catalogue_entry
+from narrows.models.fields import Fields
+from narrows.models.quantization import merge_modelopt
+from narrows.models.readers import FAMILIES, reader_of
+from narrows.models.readers.ignored import IGNORED
+from narrows.models.spec import ModelSpec
+from narrows.text import BadInput, Text
+
+MOST_BYTES = 16 * 2**20
+"""The largest config.json seen (a per-tensor quantization list) is 2.7 MB."""
+
+
+def load_model(source: str, *, assume: str | None = None) -> ModelSpec:
+    """The model that `source` names: a config.json, a directory that holds one, `-` (stdin), or a catalogue name.
+
+    assume: read an unknown architecture as this `model_type`, and say so. Raises BadInput with what to do.
+    """
+    if not source.strip():
+        raise BadInput("no model given; name a config.json, a directory that holds one, or a model of 'narrows models'")
+    if source == "-":
+        return read_config(_decode(sys.stdin.buffer.read(MOST_BYTES + 1), "stdin"), name="stdin", assume=assume)
+    if _looks_like_path(source):
+        return _from_path(source, assume)
+    entry = catalogue_entry(source)
+    return read_config(entry.config, name=entry.id, source=entry.source, assume=assume)
+
+
+def _looks_like_path(source: str) -> bool:
+    if "\0" in source:
+        raise BadInput("a model name cannot hold a NUL character")
+    return os.path.exists(source) or source.endswith((".json", os.sep)) or source.startswith((".", os.sep, "~"))
+
+
+def _from_path(source: str, assume: str | None) -> ModelSpec:
+    path = os.path.expanduser(source)
+    if os.path.isdir(path):
+        directory, path = path, os.path.join(path, "config.json")
+        if not os.path.exists(path):
+            raise BadInput(
+                "directory '{path}' holds no config.json; give the directory as downloaded from the hub, or a "
+                "config.json itself",
+                path=_short(directory),
+            )
+    config = _decode(_read(path), path)
+    beside = os.path.join(os.path.dirname(path), "hf_quant_config.json")
+    if os.path.basename(path) == "config.json" and os.path.exists(beside):
+        config = merge_modelopt(config, _decode(_read(beside), beside))
+    name = config.get("_name_or_path")
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    label = folder if os.path.basename(path) == "config.json" else os.path.basename(path)
+    return read_config(config, name=name if isinstance(name, str) and name else label, source=path, assume=assume)
+
+
+def _read(path: str) -> bytes:
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadInput("'{path}' is not a regular file; give a config.json", path=_short(path))
+        if status.st_size > MOST_BYTES:
+            raise BadInput(
+                "'{path}' is {size} MB, far more than any config.json (limit {most} MB); give the config, not the weights",
+                path=_short(path),
+                size=status.st_size // 10**6,
+                most=MOST_BYTES // 2**20,
+            )
+        with open(path, "rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise BadInput(
+            "'{path}' does not exist; give a config.json, a directory that holds one, or a model of 'narrows models'",
+            path=_short(path),
+        ) from None
+    except OSError as error:
+        raise BadInput(
+            "'{path}' cannot be read: {reason}", path=_short(path), reason=error.strerror or str(error)
+        ) from None
+
+
+def _decode(data: bytes, path: str) -> dict[str, Any]:
+    if len(data) > MOST_BYTES:
+        raise BadInput("'{path}' is larger than any config.json (limit {most} MB)", path=_short(path), most=MOST_BYTES // 2**20)
+    try:
+        value = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadInput(
+            "'{path}' is not valid JSON ({reason}); download it again, or give another file",
+            path=_short(path),
+            reason=str(error)[:120] or "nested too deeply",
+        ) from None
+    if not isinstance(value, dict):
+        raise BadInput(
+            "'{path}' holds a JSON {kind}, and a config.json is an object of fields",
+            path=_short(path),
+            kind={list: "list", str: "string", type(None): "null"}.get(type(value), "value"),
+        )
+    return value
+
+
+def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: str | None = None) -> ModelSpec:
+    """The ModelSpec of a decoded config. Unknown architectures are refused unless `assume` names a family."""
+    kind, assumptions = _family(config, assume)
+    reader = reader_of(kind)
+    assert reader is not None
+    fields = Fields(config)
+    fields.read |= {"model_type", "architectures"}
+    spec = reader(fields)
+    architectures = config.get("architectures")
+    architecture = architectures[0] if isinstance(architectures, list) and architectures else kind
+    if spec.precision.assumed:
+        assumptions.append(
+            Text("the file names no data type; {dtype} is assumed", dtype=spec.precision.dtype.name)
+        )
+    if fields.defaulted:
+        named = sorted(set(fields.defaulted) & _TELLING)
+        if named:
+            assumptions.append(
+                Text("the architecture's default stands for what the file leaves out: {fields}", fields=", ".join(named))
+            )
+    # a field that is off (false, null, empty) cannot change anything
+    unknown = sorted(key for key in set(config) - fields.read - IGNORED if config[key])
+    if unknown:
+        shown = ", ".join(key[:40] for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
+        assumptions.append(Text("fields not understood, taken to change nothing: {fields}", fields=shown))
+    return msgspec.structs.replace(
+        spec, name=name, architecture=str(architecture)[:80], source=source, assumptions=tuple(assumptions)
+    )
+
+
+_TELLING = {
+    prefix + name
+    for prefix in ("", "text_config.")
+    for name in ("vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim", "sliding_window")
+} | {"text_config.sliding_window_pattern", "num_local_experts", "kv_lora_rank", "q_lora_rank"}
+"""Defaults that change a size and that a reader of the answer would want to know of."""
+
+
+def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]]:
+    stated = config.get("model_type")
+    if assume is not None:
+        if assume not in FAMILIES:
+            raise BadInput(
+                "'{family}' is not a family narrows reads; choose one of: {known}",
+                family=assume[:60],
+                known=", ".join(FAMILIES),
+            )
+        if assume == stated:
+            return assume, []
+        return assume, [Text("read as {family}, because you said so; the file says {stated}", family=assume, stated=str(stated)[:60])]
+    if not isinstance(stated, str) or not stated:
+        raise BadInput(
+            "the config names no 'model_type'; if you know the family, add --assume with one of: {known}",
+            known=", ".join(FAMILIES),
+        )
+    if stated not in FAMILIES:
+        raise BadInput(
+            "architecture '{stated}' is not read yet; if it is built like a known one, add --assume with one of: {known}",
+            stated=stated[:60],
+            known=", ".join(FAMILIES),
+        )
+    return stated, []
+
+
+def _short(path: str) -> str:
+    printable = "".join(ch if ch.isprintable() else "?" for ch in path)
+    return printable if len(printable) <= 100 else "…" + printable[-99:]

@@ -1,0 +1,157 @@
+"""Dialects: the names that checkpoints give to canonical tensors. Data, not code.
+
+A pattern holds `{}` for the layer, and a second `{}` for the expert. Several roles with one name are fused in the
+file. Source of the names: the state dicts of the model classes in transformers (Apache-2.0).
+"""
+
+from __future__ import annotations
+
+_LAYER = "model.layers.{}."
+
+
+def _decoder(**changes: str) -> dict[str, str]:
+    """The names most decoders share (Llama's), with a dialect's differences."""
+    attention = {f"attention.{k}": f"{_LAYER}self_attn.{k}_proj.weight" for k in "qkvo"}
+    biases = {f"attention.{k}.bias": f"{_LAYER}self_attn.{k}_proj.bias" for k in "qkvo"}
+    mlp = {f"mlp.{k}": f"{_LAYER}mlp.{k}_proj.weight" for k in ("gate", "up", "down")}
+    mlp_biases = {f"mlp.{k}.bias": f"{_LAYER}mlp.{k}_proj.bias" for k in ("gate", "up", "down")}
+    experts = {f"experts.{k}": f"{_LAYER}mlp.experts.{{}}.{k}_proj.weight" for k in ("gate", "up", "down")}
+    shared = {f"shared.{k}": f"{_LAYER}mlp.shared_expert.{k}_proj.weight" for k in ("gate", "up", "down")}
+    norms = {
+        f"norm.{k}": f"{_LAYER}{k}.weight"
+        for k in (
+            "input_layernorm",
+            "post_attention_layernorm",
+            "pre_feedforward_layernorm",
+            "post_feedforward_layernorm",
+            "pre_ff_layernorm",
+        )
+    }
+    return {
+        "embedding": "model.embed_tokens.weight",
+        "final_norm": "model.norm.weight",
+        "head": "lm_head.weight",
+        **attention,
+        **biases,
+        "attention.q_norm": f"{_LAYER}self_attn.q_norm.weight",
+        "attention.k_norm": f"{_LAYER}self_attn.k_norm.weight",
+        "attention.sinks": f"{_LAYER}self_attn.sinks",
+        **mlp,
+        **mlp_biases,
+        "router": f"{_LAYER}mlp.gate.weight",
+        **experts,
+        **shared,
+        "shared_gate": f"{_LAYER}mlp.shared_expert_gate.weight",
+        **norms,
+        **changes,
+    }
+
+
+def _replaced(names: dict[str, str], old: str, new: str) -> dict[str, str]:
+    return {role: name.replace(old, new) for role, name in names.items()}
+
+
+_MLA = {
+    "mla.q": "q_proj.weight",
+    "mla.q_down": "q_a_proj.weight",
+    "mla.q_down.bias": "q_a_proj.bias",
+    "mla.q_norm": "q_a_layernorm.weight",
+    "mla.q_up": "q_b_proj.weight",
+    "mla.kv_down": "kv_a_proj_with_mqa.weight",
+    "mla.kv_down.bias": "kv_a_proj_with_mqa.bias",
+    "mla.kv_norm": "kv_a_layernorm.weight",
+    "mla.kv_up": "kv_b_proj.weight",
+    "mla.o": "o_proj.weight",
+    "mla.o.bias": "o_proj.bias",
+}
+
+_MAMBA = {
+    "a_log": "A_log",
+    "d": "D",
+    "conv": "conv1d.weight",
+    "conv.bias": "conv1d.bias",
+    "in": "in_proj.weight",
+    "in.bias": "in_proj.bias",
+    "x": "x_proj.weight",
+    "dt": "dt_proj.weight",
+    "dt.bias": "dt_proj.bias",
+    "out": "out_proj.weight",
+    "out.bias": "out_proj.bias",
+    "dt_norm": "dt_layernorm.weight",
+    "b_norm": "b_layernorm.weight",
+    "c_norm": "c_layernorm.weight",
+}
+
+_DELTA = {
+    "dt_bias": "dt_bias",
+    "a_log": "A_log",
+    "conv": "conv1d.weight",
+    "qkvz": "in_proj_qkvz.weight",
+    "ba": "in_proj_ba.weight",
+    "norm": "norm.weight",
+    "out": "out_proj.weight",
+}
+
+_DECODER = _decoder()
+
+DIALECTS: dict[str, dict[str, str]] = {
+    "llama": _DECODER,
+    "mixtral": _decoder(
+        router=f"{_LAYER}block_sparse_moe.gate.weight",
+        **{
+            f"experts.{role}": f"{_LAYER}block_sparse_moe.experts.{{}}.{name}.weight"
+            for role, name in (("gate", "w1"), ("down", "w2"), ("up", "w3"))
+        },
+    ),
+    "phi3": _decoder(
+        **{f"attention.{k}": f"{_LAYER}self_attn.qkv_proj.weight" for k in "qkv"},
+        **{f"mlp.{k}": f"{_LAYER}mlp.gate_up_proj.weight" for k in ("gate", "up")},
+    ),
+    "gemma3": {
+        role: name if role == "head" else f"language_{name}".replace("language_model.", "language_model.model.", 1)
+        for role, name in _DECODER.items()
+    },
+    "deepseek": _decoder(
+        **{role: f"{_LAYER}self_attn.{name}" for role, name in _MLA.items()},
+        **{f"shared.{k}": f"{_LAYER}mlp.shared_experts.{k}_proj.weight" for k in ("gate", "up", "down")},
+        **{f"shared.{k}.bias": f"{_LAYER}mlp.shared_experts.{k}_proj.bias" for k in ("gate", "up", "down")},
+        **{"router.correction": f"{_LAYER}mlp.gate.e_score_correction_bias"},
+    ),
+    "gpt_oss": _decoder(
+        router=f"{_LAYER}mlp.router.weight",
+        **{
+            "router.bias": f"{_LAYER}mlp.router.bias",
+            **{f"experts.{k}": f"{_LAYER}mlp.experts.gate_up_proj" for k in ("gate", "up")},
+            **{f"experts.{k}.bias": f"{_LAYER}mlp.experts.gate_up_proj_bias" for k in ("gate", "up")},
+            "experts.down": f"{_LAYER}mlp.experts.down_proj",
+            "experts.down.bias": f"{_LAYER}mlp.experts.down_proj_bias",
+        },
+    ),
+    "qwen3_next": _decoder(**{f"delta.{role}": f"{_LAYER}linear_attn.{name}" for role, name in _DELTA.items()}),
+    "jamba": _replaced(
+        _decoder(
+            router=f"{_LAYER}mlp.router.weight",
+            final_norm="model.final_layernorm.weight",
+            **{f"mamba.{role}": f"{_LAYER}mamba.{name}" for role, name in _MAMBA.items()},
+        ),
+        ".mlp.",
+        ".feed_forward.",
+    ),
+    "gpt2": {
+        "embedding": "wte.weight",
+        "position_embedding": "wpe.weight",
+        "final_norm": "ln_f.weight",
+        "final_norm.bias": "ln_f.bias",
+        "head": "lm_head.weight",
+        **{f"attention.{k}": "h.{}.attn.c_attn.weight" for k in "qkv"},
+        **{f"attention.{k}.bias": "h.{}.attn.c_attn.bias" for k in "qkv"},
+        "attention.o": "h.{}.attn.c_proj.weight",
+        "attention.o.bias": "h.{}.attn.c_proj.bias",
+        "mlp.up": "h.{}.mlp.c_fc.weight",
+        "mlp.up.bias": "h.{}.mlp.c_fc.bias",
+        "mlp.down": "h.{}.mlp.c_proj.weight",
+        "mlp.down.bias": "h.{}.mlp.c_proj.bias",
+        **{f"norm.{k}": f"h.{{}}.{k}.weight" for k in ("ln_1", "ln_2")},
+        **{f"norm.{k}.bias": f"h.{{}}.{k}.bias" for k in ("ln_1", "ln_2")},
+    },
+}

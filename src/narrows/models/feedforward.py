@@ -1,0 +1,73 @@
+"""Feed-forward parts of a layer: dense, or a mixture of experts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narrows.models.mixers import linear
+from narrows.models.tensors import Tensor
+
+
+class Dense(msgspec.Struct, frozen=True, tag="dense"):
+    """Two matrices, or three when gated (SwiGLU, GeGLU)."""
+
+    hidden: int
+    intermediate: int
+    gated: bool = True
+    bias: bool = False
+
+    def tensors(self, prefix: str = "mlp") -> list[Tensor]:
+        """gate and up [intermediate, hidden], down [hidden, intermediate]."""
+        width, hidden = self.intermediate, self.hidden
+        found = linear(f"{prefix}.gate", width, hidden, shards=width, bias=self.bias) if self.gated else []
+        return [
+            *found,
+            *linear(f"{prefix}.up", width, hidden, shards=width, bias=self.bias),
+            *linear(f"{prefix}.down", hidden, width, shards=width, bias=self.bias, bias_shards=1),
+        ]
+
+
+class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
+    """A router sends each token to `top_k` of `experts`; shared experts, if any, take every token.
+
+    intermediate: width of one expert. shared: width of the shared expert (0: none); shared_gate: it has a gate of
+    its own (Qwen); shared_bias: it has biases. correction: a stored per-expert bias that only steers routing (DeepSeek-V3), not a parameter.
+    """
+
+    hidden: int
+    experts: int
+    top_k: int
+    intermediate: int
+    shared: int = 0
+    shared_gate: bool = False
+    shared_bias: bool = False
+    bias: bool = False
+    router_bias: bool = False
+    correction: bool = False
+
+    def tensors(self) -> list[Tensor]:
+        """Router, experts (as many copies as there are), shared expert. Every rank keeps the router whole."""
+        width, hidden = self.intermediate, self.hidden
+        found = [Tensor("router", (self.experts, hidden), "plain")]
+        if self.router_bias:
+            found.append(Tensor("router.bias", (self.experts,), "vector"))
+        if self.correction:
+            found.append(Tensor("router.correction", (self.experts,), "buffer", format="float32"))
+
+        def expert(role: str, *shape: int, shards: int = width) -> Tensor:
+            use = "linear" if len(shape) == 2 else "vector"
+            return Tensor(role, shape, use, shards, self.experts, self.top_k)  # type: ignore[arg-type]
+
+        found += [expert("experts.gate", width, hidden), expert("experts.up", width, hidden)]
+        found.append(expert("experts.down", hidden, width))
+        if self.bias:
+            found += [expert("experts.gate.bias", width), expert("experts.up.bias", width)]
+            found.append(expert("experts.down.bias", hidden, shards=1))
+        if self.shared:
+            found += Dense(hidden, self.shared, bias=self.shared_bias).tensors("shared")
+        if self.shared_gate:
+            found.append(Tensor("shared_gate", (1, hidden), "plain"))
+        return found
+
+
+FeedForward = Dense | MixtureOfExperts

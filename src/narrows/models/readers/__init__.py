@@ -1,0 +1,50 @@
+"""Readers: one function per config dialect, from its fields to a ModelSpec and nothing else.
+
+A reader knows its architecture's defaults (transformers' config classes, Apache-2.0). To add a family, write a
+reader and enter it here under its `model_type`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from narrows.models.fields import Fields
+    from narrows.models.spec import ModelSpec
+
+_MODULES = {
+    "llama": "llama",
+    "mistral": "llama",
+    "ministral": "llama",
+    "mixtral": "llama",
+    "qwen2": "qwen",
+    "qwen2_moe": "qwen",
+    "qwen3": "qwen",
+    "qwen3_moe": "qwen",
+    "qwen3_next": "qwen",
+    "gemma": "gemma",
+    "gemma2": "gemma",
+    "gemma3": "gemma",
+    "gemma3_text": "gemma",
+    "phi3": "phi3",
+    "deepseek_v2": "deepseek",
+    "deepseek_v3": "deepseek",
+    "kimi_k2": "deepseek",
+    "gpt_oss": "gpt_oss",
+    "jamba": "jamba",
+    "gpt2": "gpt2",
+}
+
+FAMILIES = tuple(_MODULES)
+"""Every `model_type` that narrows reads."""
+
+
+def reader_of(model_type: str) -> Callable[[Fields], ModelSpec] | None:
+    """The reader of a `model_type` (loaded when first asked for), or None."""
+    module = _MODULES.get(model_type)
+    if module is None:
+        return None
+    found: Callable[[Fields], ModelSpec] = getattr(import_module(f"{__name__}.{module}"), f"read_{model_type}")
+    return found

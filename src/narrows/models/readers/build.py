@@ -1,0 +1,109 @@
+"""What readers share: grouping layers, the attention most decoders have, and the frame around the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
+from narrows.models.fields import Fields
+from narrows.models.mixers import Attention, Mixer
+from narrows.models.quantization import read_precision
+from narrows.models.spec import Layer, LayerGroup, ModelSpec, Norms
+
+PRE_NORMS = Norms(("input_layernorm", "post_attention_layernorm"))
+SANDWICH_NORMS = Norms(
+    (
+        "input_layernorm",
+        "post_attention_layernorm",
+        "pre_feedforward_layernorm",
+        "post_feedforward_layernorm",
+    )
+)
+
+SLIDING, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention"
+
+
+def grouped(layers: Iterable[Layer]) -> tuple[LayerGroup, ...]:
+    """Layers in order, equal neighbours folded into one group."""
+    groups: list[LayerGroup] = []
+    for index, layer in enumerate(layers):
+        if groups and groups[-1].layer == layer:
+            groups[-1] = LayerGroup(groups[-1].repeat + 1, layer, groups[-1].first)
+        else:
+            groups.append(LayerGroup(1, layer, index))
+    return tuple(groups)
+
+
+def attention(c: Fields, *, kv_heads: Any = ..., head_dim: int | None = None, **rest: Any) -> Attention:
+    """The attention of a Llama-like config. `head_dim`: the architecture's default, hidden ÷ heads if None.
+
+    `kv_heads`: the architecture's default number of KV heads; as many as heads if not given.
+    """
+    hidden, heads = c.size("hidden_size"), c.size("num_attention_heads")
+    kv = c.maybe_size("num_key_value_heads", default=heads if kv_heads is ... else kv_heads)
+    kv = heads if kv is None else kv
+    c.divide(heads, kv, "num_attention_heads", "num_key_value_heads")
+    width = c.maybe_size("head_dim", default=head_dim)
+    if width is None:
+        width = c.divide(hidden, heads, "hidden_size", "num_attention_heads")
+    return Attention(hidden, heads, kv, width, **rest)
+
+
+def windowed(full: Attention, window: int | None, kinds: Sequence[str]) -> list[Attention]:
+    """One attention per layer: over the window where the layer slides, over everything elsewhere."""
+    sliding = Attention(
+        **{name: getattr(full, name) for name in full.__struct_fields__ if name != "window"}, window=window
+    )
+    return [sliding if kind == SLIDING else full for kind in kinds]
+
+
+def dense(c: Fields, **rest: Any) -> Dense:
+    """A gated feed-forward of `intermediate_size`."""
+    return Dense(c.size("hidden_size"), c.size("intermediate_size"), **rest)
+
+
+def stack(mixers: Sequence[Mixer], feed_forwards: Sequence[FeedForward], norms: Norms) -> tuple[LayerGroup, ...]:
+    """Layer groups from one mixer and one feed-forward per layer."""
+    made: dict[tuple[int, int], Layer] = {}
+    layers = []
+    for mixer, feed_forward in zip(mixers, feed_forwards, strict=True):
+        key = (id(mixer), id(feed_forward))
+        if key not in made:
+            made[key] = Layer(mixer, feed_forward, norms, mixer.hidden)
+        layers.append(made[key])
+    return grouped(layers)
+
+
+def routed(c: Fields, count: int, sparse: MixtureOfExperts, plain: Dense) -> list[FeedForward]:
+    """Which layers are sparse in the Qwen MoE configs: every `decoder_sparse_step`-th, unless listed as plain."""
+    step = c.size("decoder_sparse_step", default=1)
+    only_dense = c.indices("mlp_only_layers")
+    return [sparse if (i + 1) % step == 0 and i not in only_dense else plain for i in range(count)]
+
+
+def model(
+    c: Fields,
+    groups: tuple[LayerGroup, ...],
+    *,
+    family: str,
+    dialect: str = "llama",
+    tied: bool = False,
+    vocab: Any = ...,
+    **rest: Any,
+) -> ModelSpec:
+    """The frame around the layers. `tied`, `vocab`: the architecture's defaults."""
+    vocabulary = c.size("vocab_size") if vocab is ... else c.size("vocab_size", default=vocab)
+    return ModelSpec(
+        name="",
+        architecture="",
+        family=family,
+        vocab=vocabulary,
+        hidden=groups[0].layer.hidden,
+        max_length=c.maybe_size("max_position_embeddings", "n_positions", default=None) or 0,
+        groups=groups,
+        precision=read_precision(c),
+        dialect=dialect,
+        head_tied=c.flag("tie_word_embeddings", tied),
+        **rest,
+    )

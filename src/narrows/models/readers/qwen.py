@@ -1,0 +1,106 @@
+"""Qwen 2 to 3-Next: biases on q, k and v (2), norms on q and k (3), mixtures of experts, linear attention (3-Next)."""
+
+from __future__ import annotations
+
+from narrows.models.feedforward import MixtureOfExperts
+from narrows.models.fields import Fields
+from narrows.models.mixers import Attention, GatedDeltaNet, Mixer
+from narrows.models.readers.build import (
+    FULL,
+    LINEAR,
+    PRE_NORMS,
+    SLIDING,
+    attention,
+    dense,
+    model,
+    routed,
+    stack,
+    windowed,
+)
+from narrows.models.spec import ModelSpec
+
+
+def _kinds(c: Fields, layers: int) -> list[str]:
+    """`use_sliding_window` lets the layers from `max_window_layers` on slide; off by default."""
+    first = c.size("max_window_layers", default=28, least=0)
+    slides = c.flag("use_sliding_window", False)
+    given = c.kinds("layer_types", layers, (SLIDING, FULL))
+    return given or [SLIDING if slides and i >= first else FULL for i in range(layers)]
+
+
+def _window(c: Fields) -> int | None:
+    """The window, where windows are used at all; 0 in a file means none."""
+    if not c.flag("use_sliding_window", False):
+        c.read.add("sliding_window")
+        return None
+    return c.maybe_size("sliding_window", default=4096, least=0) or None
+
+
+def _experts(c: Fields, experts: int, top_k: int, shared: int = 0) -> MixtureOfExperts:
+    return MixtureOfExperts(
+        c.size("hidden_size"),
+        c.size("num_experts", "num_local_experts", default=experts),
+        c.size("num_experts_per_tok", default=top_k),
+        c.size("moe_intermediate_size"),
+        shared=shared,
+        shared_gate=shared > 0,
+    )
+
+
+def read_qwen2(c: Fields) -> ModelSpec:
+    """Qwen 2 and 2.5."""
+    layers = c.layers("num_hidden_layers")
+    mixers = windowed(attention(c, kv_heads=32, qkv_bias=True), _window(c), _kinds(c, layers))
+    return model(c, stack(mixers, [dense(c)] * layers, PRE_NORMS), family="qwen2")
+
+
+def read_qwen2_moe(c: Fields) -> ModelSpec:
+    """Qwen 1.5-MoE and 2-MoE: a gated shared expert beside the routed ones."""
+    layers = c.layers("num_hidden_layers")
+    bias = c.flag("qkv_bias", True)
+    mixers = windowed(attention(c, kv_heads=16, qkv_bias=bias), _window(c), _kinds(c, layers))
+    sparse = _experts(c, 60, 4, c.size("shared_expert_intermediate_size"))
+    return model(c, stack(mixers, routed(c, layers, sparse, dense(c)), PRE_NORMS), family="qwen2_moe")
+
+
+def read_qwen3(c: Fields) -> ModelSpec:
+    """Qwen 3, dense."""
+    layers = c.layers("num_hidden_layers")
+    bias = c.flag("attention_bias", False)
+    full = attention(c, kv_heads=32, head_dim=128, qk_norm=True, qkv_bias=bias, out_bias=bias)
+    mixers = windowed(full, _window(c), _kinds(c, layers))
+    return model(c, stack(mixers, [dense(c)] * layers, PRE_NORMS), family="qwen3")
+
+
+def read_qwen3_moe(c: Fields) -> ModelSpec:
+    """Qwen 3, mixture of experts; where windows are used at all, every layer slides."""
+    layers = c.layers("num_hidden_layers")
+    bias = c.flag("attention_bias", False)
+    mixer = attention(c, kv_heads=4, qk_norm=True, qkv_bias=bias, out_bias=bias, window=_window(c))
+    feed_forwards = routed(c, layers, _experts(c, 128, 8), dense(c))
+    return model(c, stack([mixer] * layers, feed_forwards, PRE_NORMS), family="qwen3_moe")
+
+
+def read_qwen3_next(c: Fields) -> ModelSpec:
+    """Qwen 3-Next: three gated delta nets to one gated full attention, all with routed and shared experts."""
+    layers = c.layers("num_hidden_layers")
+    interval = c.size("full_attention_interval", default=4)
+    kinds = c.kinds("layer_types", layers, (LINEAR, FULL)) or [
+        FULL if (i + 1) % interval == 0 else LINEAR for i in range(layers)
+    ]
+    bias = c.flag("attention_bias", False)
+    full: Attention = attention(
+        c, kv_heads=2, head_dim=256, qk_norm=True, output_gate=True, qkv_bias=bias, out_bias=bias
+    )
+    delta = GatedDeltaNet(
+        full.hidden,
+        c.size("linear_num_key_heads", default=16),
+        c.size("linear_num_value_heads", default=32),
+        c.size("linear_key_head_dim", default=128),
+        c.size("linear_value_head_dim", default=128),
+        c.size("linear_conv_kernel_dim", default=4),
+    )
+    mixers: list[Mixer] = [full if kind == FULL else delta for kind in kinds]
+    sparse = _experts(c, 512, 10, c.size("shared_expert_intermediate_size", default=512))
+    feed_forwards = routed(c, layers, sparse, dense(c))
+    return model(c, stack(mixers, feed_forwards, PRE_NORMS), family="qwen3_next", dialect="qwen3_next")

@@ -1,0 +1,261 @@
+"""ModelSpec: what a model is. Parameters, bytes, cache and FLOPs all derive from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import msgspec
+
+from narrows.models.dialects import DIALECTS
+from narrows.models.feedforward import FeedForward
+from narrows.models.mixers import Mixer
+from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Part, Scheme
+from narrows.text import Text
+
+
+class Norms(msgspec.Struct, frozen=True):
+    """The norms of one layer, by the name each has in the file; LayerNorm has a bias, RMSNorm has none."""
+
+    names: tuple[str, ...]
+    bias: bool = False
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One decoder layer: a mixer, a feed-forward part, and the norms around them."""
+
+    mixer: Mixer
+    feed_forward: FeedForward | None
+    norms: Norms
+    hidden: int
+
+    def tensors(self) -> list[Tensor]:
+        """All tensors of one such layer."""
+        found = self.mixer.tensors()
+        if self.feed_forward is not None:
+            found = found + self.feed_forward.tensors()
+        for name in self.norms.names:
+            found.append(Tensor(f"norm.{name}", (self.hidden,), "vector"))
+            if self.norms.bias:
+                found.append(Tensor(f"norm.{name}.bias", (self.hidden,), "vector"))
+        return found
+
+
+class LayerGroup(msgspec.Struct, frozen=True):
+    """`repeat` equal layers in a row; `first` is the index of the first one."""
+
+    repeat: int
+    layer: Layer
+    first: int
+
+
+class Tower(msgspec.Struct, frozen=True):
+    """A part beside the decoder: a vision encoder with its projector, or layers stored but not served (MTP).
+
+    served: an ordinary server loads it.
+    unique: it counts as parameters of the model (transformers does not build MTP layers).
+    """
+
+    name: str
+    tensors: tuple[tuple[str, int, Tensor], ...]
+    """(name pattern, repeats, tensor)"""
+    served: bool = True
+    unique: bool = True
+
+
+class Precision(msgspec.Struct, frozen=True):
+    """How the checkpoint stores its weights, and the KV precision it asks for.
+
+    dtype: format of what is not quantized; assumed: the file does not say, so it was assumed.
+    kv_cache: the checkpoint's own KV format (None: as dtype).
+    """
+
+    dtype: Format
+    assumed: bool = False
+    scheme: Scheme = UNQUANTIZED
+    exclusions: Exclusions = Exclusions()
+    quantized_roles: tuple[str, ...] = ()
+    """Prefixes of the roles the scheme applies to; empty: every linear weight."""
+    kv_cache: Format | None = None
+
+
+class TensorRow(msgspec.Struct, frozen=True):
+    """One row of the tensor table: `count` tensors of this name pattern and shape, and what the file stores for them."""
+
+    name: str
+    component: str
+    tensor: Tensor
+    count: int
+    parts: tuple[Part, ...]
+    """Stored parts of one copy."""
+
+    @property
+    def elements(self) -> int:
+        """Parameters (or buffer elements) of all rows' tensors."""
+        return self.tensor.elements * self.count
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes in the checkpoint."""
+        return sum(part.bytes for part in self.parts) * self.tensor.copies * self.count
+
+    @property
+    def stored_elements(self) -> int:
+        """Elements in the checkpoint as its header counts them (packed integers count once)."""
+        return sum(part.elements for part in self.parts) * self.tensor.copies * self.count
+
+
+class ModelSpec(msgspec.Struct, frozen=True):
+    """One model: immutable, complete, and the only source of every figure about it.
+
+    head_tied: the output head is the embedding. head_stored: the file stores it a second time all the same.
+    """
+
+    name: str
+    architecture: str
+    family: str
+    vocab: int
+    hidden: int
+    max_length: int
+    groups: tuple[LayerGroup, ...]
+    precision: Precision
+    dialect: str
+    head_tied: bool
+    positions: int = 0
+    """Learned absolute positions (GPT-2); 0 for rotary ones."""
+    final_norm_bias: bool = False
+    towers: tuple[Tower, ...] = ()
+    source: str = ""
+    assumptions: tuple[Text, ...] = ()
+
+    @property
+    def layers(self) -> int:
+        """Number of decoder layers."""
+        return sum(group.repeat for group in self.groups)
+
+    def outer_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """(component, tensor) of what stands before and after the layers. Vocabulary rows are shared out by TP."""
+        yield "embedding", Tensor("embedding", (self.vocab, self.hidden), "table", self.vocab)
+        if self.positions:
+            yield "embedding", Tensor("position_embedding", (self.positions, self.hidden), "table")
+        yield "norms", Tensor("final_norm", (self.hidden,), "vector")
+        if self.final_norm_bias:
+            yield "norms", Tensor("final_norm.bias", (self.hidden,), "vector")
+        if not self.head_tied:
+            yield "head", Tensor("head", (self.vocab, self.hidden), "plain", self.vocab)
+
+    def tensor_table(self) -> list[TensorRow]:
+        """Every tensor of the model as the checkpoint names and stores it, towers included."""
+        names = DIALECTS[self.dialect]
+        rows = [
+            TensorRow(names[tensor.role], component, tensor, 1, self._plain_parts(tensor))
+            for component, tensor in self.outer_tensors()
+        ]
+        for group in self.groups:
+            indices = range(group.first, group.first + group.repeat)
+            for tensor in group.layer.tensors():
+                rows += self._layer_rows(names[tensor.role], tensor, indices)
+        for tower in self.towers:
+            for pattern, count, tensor in tower.tensors:
+                scheme = self._scheme(tensor, pattern.replace("{}", "0"))
+                rows.append(TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, scheme)))
+        return rows
+
+    def _layer_rows(self, pattern: str, tensor: Tensor, indices: range) -> Iterator[TensorRow]:
+        """Rows of one tensor over a run of layers: split where the checkpoint quantizes some of them only."""
+        component = component_of(tensor.role)
+        if self.precision.scheme is UNQUANTIZED or tensor.use != "linear":
+            yield TensorRow(pattern, component, tensor, len(indices), self._plain_parts(tensor))
+            return
+        counts: dict[Scheme, int] = {}
+        for index in indices:
+            scheme = self._scheme(tensor, pattern.replace("{}", str(index), 1).replace("{}", "0"))
+            counts[scheme] = counts.get(scheme, 0) + 1
+        for scheme, count in counts.items():
+            yield TensorRow(pattern, component, tensor, count, self._parts(tensor, scheme))
+
+    def _scheme(self, tensor: Tensor, name: str) -> Scheme:
+        precision = self.precision
+        if tensor.use != "linear" or precision.scheme is UNQUANTIZED:
+            return UNQUANTIZED
+        if precision.quantized_roles and not tensor.role.startswith(precision.quantized_roles):
+            return UNQUANTIZED
+        return UNQUANTIZED if precision.exclusions.cover(name.removesuffix(".weight")) else precision.scheme
+
+    def _plain_parts(self, tensor: Tensor) -> tuple[Part, ...]:
+        return self._parts(tensor, UNQUANTIZED)
+
+    def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
+        dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]
+        if scheme is UNQUANTIZED:
+            return (Part("weight", dtype, tensor.elements // tensor.copies),)
+        return scheme.stored(tensor.shape[0], tensor.shape[1], dtype)
+
+    def unique_parameters(self) -> int:
+        """Parameters, each counted once: a tied head, buffers, scales and MTP layers add nothing."""
+        return sum(row.elements for row in self._parameter_rows())
+
+    def active_parameters(self) -> int:
+        """Parameters that one token's forward pass can touch: all but the experts it is not routed to."""
+        return sum(row.tensor.active_elements * row.count for row in self._parameter_rows())
+
+    def _parameter_rows(self) -> Iterator[TensorRow]:
+        apart = {tower.name for tower in self.towers if not tower.unique}
+        return (row for row in self.tensor_table() if row.tensor.use != "buffer" and row.component not in apart)
+
+    def checkpoint_bytes(self) -> int:
+        """Bytes of all stored tensors, packed and with scales, MTP layers included; file headers are not."""
+        return sum(row.stored_bytes for row in self.tensor_table())
+
+    def cache_rows(self) -> Iterator[tuple[int, CacheRow]]:
+        """(layers, row) for everything that is cached per token."""
+        return chain.from_iterable(((g.repeat, row) for row in g.layer.mixer.cache()) for g in self.groups)
+
+    def state_rows(self) -> Iterator[tuple[int, StateRow]]:
+        """(layers, row) for constant state per sequence."""
+        return chain.from_iterable(((g.repeat, row) for row in g.layer.mixer.state()) for g in self.groups)
+
+    def cache_elements(self, length: int) -> int:
+        """KV elements of one sequence of `length` tokens, all layers; a window keeps min(length, window)."""
+        return sum(layers * row.elements_per_token * row.tokens(length) for layers, row in self.cache_rows())
+
+    def state_elements(self) -> int:
+        """Elements of constant state of one sequence, all layers."""
+        return sum(layers * row.elements for layers, row in self.state_rows())
+
+    def kv_format(self) -> Format:
+        """The KV precision a server chooses by itself: the checkpoint's, else the data type of the weights."""
+        return self.precision.kv_cache or self.precision.dtype
+
+    def kv_bytes_per_sequence(self, length: int, kv: Format | None = None) -> int:
+        """KV bytes of one sequence of `length` tokens."""
+        return (kv or self.kv_format()).bytes_for(self.cache_elements(length))
+
+    def kv_bytes_per_token(self, length: int, kv: Format | None = None) -> int:
+        """KV bytes that the token after `length` tokens adds: 0 in layers whose window is full."""
+        elements = self.cache_elements(length + 1) - self.cache_elements(length)
+        return (kv or self.kv_format()).bytes_for(elements)
+
+    def state_bytes_per_sequence(self) -> int:
+        """Bytes of constant state of one sequence, each part in its own format."""
+        dtype = self.precision.dtype
+        return sum(
+            layers * (dtype if row.format is None else FORMATS[row.format]).bytes_for(row.elements)
+            for layers, row in self.state_rows()
+        )
+
+
+def component_of(role: str) -> str:
+    """The component a layer's tensor is reported under."""
+    head = role.split(".", 1)[0]
+    return {
+        "mla": "attention",
+        "norm": "norms",
+        "router": "router",
+        "experts": "experts",
+        "shared": "shared expert",
+        "shared_gate": "shared expert",
+        "mamba": "state space",
+        "delta": "linear attention",
+    }.get(head, head)

@@ -1,0 +1,91 @@
+"""Tensors and cache rows: the two things every part of a model states about itself.
+
+From tensors follow parameters, weight bytes under any quantization, and what one device keeps of them; from cache
+rows follows what a sequence costs in memory. Canonical shapes are [out, in]; a file may fuse or transpose them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Use = Literal["linear", "plain", "table", "vector", "buffer"]
+"""linear: a matrix that multiplies and may be quantized. plain: one that multiplies but that no scheme quantizes
+(routers, heads). table: gathered by row. vector: norms, biases, small
+parameters. buffer: stored in the file, but not a parameter."""
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    """One tensor of a layer (or of the whole model).
+
+    role: what it is, e.g. `attention.q`; a dialect maps the role to the name in the file.
+    shape: canonical, [out, in] for a linear weight.
+    shards: into how many equal pieces tensor parallelism can cut it; 1 means every rank keeps it whole. K and V
+        projections have as many as there are KV heads, so more ranks than that replicate them.
+    copies: how many such tensors stand side by side (experts).
+    active: how many of the copies one token uses (None: all).
+    format: a fixed format where the file's own data type does not apply (e.g. "float32").
+    """
+
+    role: str
+    shape: tuple[int, ...]
+    use: Use = "linear"
+    shards: int = 1
+    copies: int = 1
+    active: int | None = None
+    format: str | None = None
+
+    @property
+    def elements(self) -> int:
+        """Elements of all copies."""
+        total = self.copies
+        for size in self.shape:
+            total *= size
+        return total
+
+    @property
+    def active_elements(self) -> int:
+        """Elements of the copies that one token uses."""
+        if self.active is None:
+            return self.elements
+        return self.elements // self.copies * self.active
+
+
+class CacheRow(msgspec.Struct, frozen=True):
+    """What one layer caches of every token it keeps.
+
+    heads × width elements per token; `window` is the number of tokens kept (None: all). `heads` bounds how many
+    ranks can share the row: 1 for MLA's latent, which every tensor-parallel rank keeps whole.
+    """
+
+    name: str
+    heads: int
+    width: int
+    window: int | None = None
+
+    @property
+    def elements_per_token(self) -> int:
+        """Elements one kept token costs."""
+        return self.heads * self.width
+
+    def tokens(self, length: int) -> int:
+        """Tokens kept of a sequence of `length` tokens."""
+        return length if self.window is None else min(length, self.window)
+
+    def heads_per_rank(self, tensor_parallel: int) -> int:
+        """KV heads one rank keeps: shared out while there are enough, replicated beyond."""
+        return max(1, -(-self.heads // tensor_parallel))
+
+
+class StateRow(msgspec.Struct, frozen=True):
+    """Constant state that one layer keeps per sequence, whatever its length.
+
+    elements: as the reference implementation (transformers) keeps it. `shards`: pieces tensor parallelism can cut
+    it into. `format`: its own format where it does not follow the model's (recurrent states are float32).
+    """
+
+    name: str
+    elements: int
+    shards: int
+    format: str | None = None
