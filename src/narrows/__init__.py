@@ -1,1 +1,25 @@
-"""narrows: what limits a large language model on given hardware."""
+"""narrows: what limits a large language model on given hardware.
+
+The functions of the command line, as Python:
+
+    import narrows
+    print(narrows.fit("llama-2-7b", gpu=["a10g", "l40s"], max_len=4096))
+
+Everything is loaded when first asked for, so `import narrows` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+__all__ = ["BadInput", "__version__", "explain", "fit", "gpus", "load_model", "models"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from importlib import import_module
+
+        return getattr(import_module("narrows.api"), name)
+    raise AttributeError(f"module 'narrows' has no attribute '{name}'")

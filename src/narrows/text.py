@@ -6,6 +6,7 @@ either into the reader's language. The English sentence is the message id of the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -21,8 +22,13 @@ class Text:
         self.msgid = msgid
         self.params = params
 
+    def render(self, translate: Callable[[str], str] | None = None) -> str:
+        """The sentence with its parameters put in; whole numbers get thousands separators."""
+        sentence = translate(self.msgid) if translate else self.msgid
+        return sentence.format(**{name: _shown(value, translate) for name, value in self.params.items()})
+
     def __str__(self) -> str:
-        return self.msgid.format(**{name: str(value) for name, value in self.params.items()})
+        return self.render()
 
     def __repr__(self) -> str:
         return f"Text({str(self)!r})"
@@ -32,6 +38,14 @@ class Text:
 
     def __hash__(self) -> int:
         return hash((self.msgid, str(self)))
+
+
+def _shown(value: Any, translate: Callable[[str], str] | None) -> str:
+    if isinstance(value, Text):
+        return value.render(translate)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
 
 
 class BadInput(Exception):

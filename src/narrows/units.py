@@ -5,6 +5,8 @@ GB is 10^9 bytes and GiB is 2^30 bytes. Every size that is printed says which.
 
 from __future__ import annotations
 
+from narrows.text import BadInput
+
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 
@@ -73,3 +75,35 @@ def seconds(value: float) -> str:
 def usd(value: float) -> str:
     """Dollars: three digits below ten, since hourly shares are small: `1.006 -> '$1.006'`."""
     return f"${value:,.3f}" if value < 10 else f"${value:,.2f}"
+
+
+_SUFFIXES = {
+    "": 1,
+    "b": 1,
+    "kb": KB,
+    "mb": MB,
+    "gb": GB,
+    "tb": TB,
+    "kib": KIB,
+    "mib": MIB,
+    "gib": GIB,
+    "tib": TIB,
+}
+
+
+def size(flag: str, text: str) -> int:
+    """Bytes of a size with its unit: `44.4GiB`, `48 GB`, `1073741824`. Raises BadInput for anything else."""
+    written = text.strip().lower().replace(",", "")
+    digits = written.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = _SUFFIXES.get(written[len(digits) :].strip())
+    try:
+        value = float(digits)
+    except ValueError:
+        value = -1.0
+    if unit is None or not 0 < value < 1e18 or not digits.replace(".", "", 1).isdigit():
+        raise BadInput(
+            "{flag} is '{text}'; write a size with its unit, such as 44.4GiB or 48GB (GB is 10^9, GiB is 2^30 bytes)",
+            flag=flag,
+            text=text[:40],
+        )
+    return int(value * unit)

@@ -11,7 +11,7 @@ import msgspec
 
 from narrows.models.catalogue import catalogue_entry
 from narrows.models.fields import Fields
-from narrows.models.quantization import merge_modelopt
+from narrows.models.quantization import BESIDE, merge_beside
 from narrows.models.readers import FAMILIES, reader_of
 from narrows.models.readers.ignored import IGNORED
 from narrows.models.spec import ModelSpec
@@ -53,13 +53,15 @@ def _from_path(source: str, assume: str | None) -> ModelSpec:
                 path=_short(directory),
             )
     config = _decode(_read(path), path)
-    beside = os.path.join(os.path.dirname(path), "hf_quant_config.json")
-    if os.path.basename(path) == "config.json" and os.path.exists(beside):
-        config = merge_modelopt(config, _decode(_read(beside), beside))
-    name = config.get("_name_or_path")
+    if os.path.basename(path) == "config.json":
+        for name in BESIDE:
+            beside = os.path.join(os.path.dirname(path), name)
+            if os.path.exists(beside):
+                config = merge_beside(config, name, _decode(_read(beside), beside))
+    stated = config.get("_name_or_path")
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     label = folder if os.path.basename(path) == "config.json" else os.path.basename(path)
-    return read_config(config, name=name if isinstance(name, str) and name else label, source=path, assume=assume)
+    return read_config(config, name=stated if isinstance(stated, str) and stated else label, source=path, assume=assume)
 
 
 def _read(path: str) -> bytes:

@@ -7,7 +7,6 @@ from typing import Any
 from narrows.models.fields import Fields
 from narrows.precision import (
     FORMATS,
-    UNQUANTIZED,
     Awq,
     CompressedInt,
     Exclusions,
@@ -147,12 +146,17 @@ def _modelopt(q: Fields) -> Scheme:
     raise BadInput("modelopt algorithm '{method}' is not read yet; narrows reads FP8 and NVFP4", method=algorithm[:40])
 
 
-def merge_modelopt(config: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
-    """A config with the `hf_quant_config.json` that ModelOpt puts beside it, where the config itself is silent."""
+BESIDE = ("hf_quant_config.json", "quantize_config.json")
+"""Files that ModelOpt and older GPTQ tools put beside a config.json instead of a `quantization_config` in it."""
+
+
+def merge_beside(config: dict[str, Any], name: str, beside: dict[str, Any]) -> dict[str, Any]:
+    """A config with what one of the `BESIDE` files says, where the config itself is silent."""
+    if config.get("quantization_config") is not None:
+        return config
+    if name == "quantize_config.json":
+        return {**config, "quantization_config": {"quant_method": "gptq", **beside}}
     quantization = beside.get("quantization")
-    if config.get("quantization_config") is not None or not isinstance(quantization, dict):
+    if not isinstance(quantization, dict):
         return config
     return {**config, "quantization_config": {"quant_method": "modelopt", **quantization}}
-
-
-__all__ = ["UNQUANTIZED", "merge_modelopt", "read_precision"]

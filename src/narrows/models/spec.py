@@ -147,30 +147,43 @@ class ModelSpec(msgspec.Struct, frozen=True):
 
     def tensor_table(self) -> list[TensorRow]:
         """Every tensor of the model as the checkpoint names and stores it, towers included."""
-        names = DIALECTS[self.dialect]
-        rows = [
-            TensorRow(names[tensor.role], component, tensor, 1, self._plain_parts(tensor))
-            for component, tensor in self.outer_tensors()
-        ]
+        rows = self.outer_rows()
         for group in self.groups:
-            indices = range(group.first, group.first + group.repeat)
-            for tensor in group.layer.tensors():
-                rows += self._layer_rows(names[tensor.role], tensor, indices)
+            rows += self.layer_rows(group, range(group.first, group.first + group.repeat))
         for tower in self.towers:
-            for pattern, count, tensor in tower.tensors:
-                scheme = self._scheme(tensor, pattern.replace("{}", "0"))
-                rows.append(TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, scheme)))
+            rows += self.tower_rows(tower)
         return rows
 
-    def _layer_rows(self, pattern: str, tensor: Tensor, indices: range) -> Iterator[TensorRow]:
+    def layer_rows(self, group: LayerGroup, indices: range) -> Iterator[TensorRow]:
+        """Rows of the layers `indices` of a group (a pipeline stage may hold a part of it)."""
+        names = DIALECTS[self.dialect]
+        for tensor in group.layer.tensors():
+            yield from self._tensor_rows(names[tensor.role], tensor, indices)
+
+    def outer_rows(self) -> list[TensorRow]:
+        """Rows of what stands before and after the layers: embedding, final norm, head."""
+        names = DIALECTS[self.dialect]
+        return [
+            TensorRow(names[tensor.role], component, tensor, 1, self._parts(tensor, UNQUANTIZED))
+            for component, tensor in self.outer_tensors()
+        ]
+
+    def tower_rows(self, tower: Tower) -> list[TensorRow]:
+        """Rows of a part beside the decoder."""
+        return [
+            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern)))
+            for pattern, count, tensor in tower.tensors
+        ]
+
+    def _tensor_rows(self, pattern: str, tensor: Tensor, indices: range) -> Iterator[TensorRow]:
         """Rows of one tensor over a run of layers: split where the checkpoint quantizes some of them only."""
         component = component_of(tensor.role)
         if self.precision.scheme is UNQUANTIZED or tensor.use != "linear":
-            yield TensorRow(pattern, component, tensor, len(indices), self._plain_parts(tensor))
+            yield TensorRow(pattern, component, tensor, len(indices), self._parts(tensor, UNQUANTIZED))
             return
         counts: dict[Scheme, int] = {}
         for index in indices:
-            scheme = self._scheme(tensor, pattern.replace("{}", str(index), 1).replace("{}", "0"))
+            scheme = self._scheme(tensor, pattern.replace("{}", str(index), 1))
             counts[scheme] = counts.get(scheme, 0) + 1
         for scheme, count in counts.items():
             yield TensorRow(pattern, component, tensor, count, self._parts(tensor, scheme))
@@ -181,10 +194,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
             return UNQUANTIZED
         if precision.quantized_roles and not tensor.role.startswith(precision.quantized_roles):
             return UNQUANTIZED
-        return UNQUANTIZED if precision.exclusions.cover(name.removesuffix(".weight")) else precision.scheme
-
-    def _plain_parts(self, tensor: Tensor) -> tuple[Part, ...]:
-        return self._parts(tensor, UNQUANTIZED)
+        return UNQUANTIZED if precision.exclusions.cover(name.replace("{}", "0").removesuffix(".weight")) else precision.scheme
 
     def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]

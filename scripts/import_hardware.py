@@ -1,0 +1,220 @@
+"""Writes the bundled hardware tables from a directory that holds accelerators.csv and prices.csv.
+
+    python scripts/import_hardware.py DIRECTORY
+
+What it changes on the way is listed in src/narrows/hardware/data/README.md: units become bytes, bytes/s and
+FLOP/s; sizes that follow from a table are added; rows that are no basis for a price are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+OUT = Path(__file__).resolve().parent.parent / "src/narrows/hardware/data"
+
+AS_OF = "2026-11-29"
+"""When the device facts were gathered. Prices carry their own dates."""
+
+ALIASES = {
+    "a10g": ["A10G"],
+    "b200-sxm": ["B200 192GB"],
+    "b300-sxm": ["NVIDIA B300 SXM6 AC"],
+    "gh200-96gb": ["GH200 480GB"],
+    "gh200-144gb": ["GH200 144G HBM3e"],
+    "gb10-dgx-spark": ["DGX Spark"],
+    "rtx-pro-6000-blackwell-server": ["RTX PRO 6000 Server Edition"],
+    "rtx-pro-6000-blackwell-ws": ["NVIDIA RTX PRO 6000 Blackwell Workstation Edition"],
+    "jetson-orin-nano-super-8gb": ["Jetson Orin Nano"],
+    "jetson-thor-t5000": ["NVIDIA Thor", "Jetson Thor"],
+    "mi300x": ["AMD Instinct MI300X VF"],
+    "strix-halo-395": ["Strix Halo", "Radeon 8060S"],
+    "tpu-v5e": ["TPU v5 lite"],
+    "tpu-v6e": ["Trillium"],
+    "tpu-v7x": ["Ironwood"],
+    "inferentia2": ["inf2"],
+    "trainium1": ["trn1"],
+    "trainium2": ["trn2"],
+    "trainium3": ["trn3"],
+    "epyc-9654": ["AMD EPYC 9654 96-Core Processor"],
+    "epyc-9755": ["AMD EPYC 9755 128-Core Processor"],
+    "grace-72": ["Grace"],
+}
+"""Names that drivers, tools and vendors use besides id and name. GH200's 480GB is the size of its host memory, and
+B200's 192 GB is the decimal size of what the sheets call 180 GB."""
+
+L1_PER_SM_KIB = {
+    "7.0": 128,
+    "7.5": 96,
+    "8.0": 192,
+    "8.6": 128,
+    "8.7": 192,
+    "8.9": 128,
+    "9.0": 256,
+    "10.0": 256,
+    "10.3": 256,
+    "12.0": 128,
+}
+"""Unified L1 cache and shared memory of one SM by compute capability. CUDA C++ Programming Guide, technical
+specifications per compute capability; NVIDIA tuning guides and whitepapers."""
+
+ACCELERATOR_COLUMNS = """
+    id name aliases vendor architecture compute_capability form_factor launch_year
+    memory_label memory_bytes memory_kind memory_basis memory_options usable_bytes usable_kind usable_source
+    memory_type memory_bandwidth fp32 tf32 fp16 bf16 fp8 int8 fp4 int4 sm_count l2_bytes sram_bytes
+    links.nvlink links.c2c links.infinity_fabric links.pcie links.pcie_generation links.pcie_lanes links.other
+    tdp_watts source confidence as_of notes
+""".split()
+
+PRICE_COLUMNS = """
+    accelerator_id accelerator_count usd_per_hour cloud region instance vcpus host_memory_bytes
+    local_storage_bytes network_bandwidth as_of source licence notes
+""".split()
+
+
+def rate(text: str, factor: float = 1, power: int = 12) -> str:
+    """A rate in base units, written so that it can be read: `362050000000000 -> 362.05e12`."""
+    if not text:
+        return ""
+    value = float(text) * factor
+    short = f"{value / 10**power:.12g}e{power}"
+    assert abs(float(short) - value) <= 1e-9 * value, (text, short)
+    return short
+
+
+def prose(text: str) -> str:
+    """Free text without references that only the gatherer could follow."""
+    text = re.sub(r"public text ids? [0-9, ]*[0-9]", "", text)
+    text = text.replace("()", "(as printed in public logs)")
+    text = re.sub(r"\(\s*[,;]\s*", "(", text)
+    text = re.sub(r"\s*,\s*;", ";", text)
+    text = re.sub(r"\bAIC\b", "aiconfigurator", text).replace("MEASURE on site", "measure your own")
+    return re.sub(r"\s+", " ", text).strip(" ;")
+
+
+def accelerator(row: dict[str, str]) -> dict[str, str]:
+    """One device in the columns of the bundled table."""
+    label, notes = row["memory_label"], prose(row["notes"])
+    options = re.search(r"\.? ?memory options GiB: ([\d ]+)$", notes)
+    if options:
+        notes = notes[: options.start()]
+    kind = "host" if label.startswith("host") else "unified" if "unified" in label else "device"
+    sram = row["sram_bytes"]
+    if not sram and row["sm_count"] and row["compute_capability"] in L1_PER_SM_KIB:
+        sram = str(int(row["sm_count"]) * L1_PER_SM_KIB[row["compute_capability"]] * 1024)
+    usable_source = prose(row["memory_usable_source"])
+    inferred = re.search(r"(?i)\binferred\b|^as ", usable_source)
+    out = {
+        **{column: row[column] for column in ACCELERATOR_COLUMNS if column in row},
+        **{name: rate(row[f"{name}_flops"]) for name in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")},
+        **{name: rate(row[f"{name}_ops"]) for name in ("int8", "int4")},
+        "aliases": ";".join(ALIASES.get(row["id"], [])),
+        "memory_kind": kind,
+        "memory_basis": row["memory_bytes_basis"],
+        "memory_options": ";".join(options.group(1).split()) if options else "",
+        "usable_bytes": row["memory_cuda_usable_bytes"],
+        "usable_kind": ("assumed" if inferred else "measured") if usable_source else "",
+        "usable_source": usable_source,
+        "memory_bandwidth": rate(row["memory_bandwidth_bytes_s"], power=9),
+        "sram_bytes": sram,
+        "links.nvlink": rate(row["nvlink_gb_s_per_direction"], 1e9, 9),
+        "links.c2c": rate(row["c2c_gb_s_total"], 0.5e9, 9),
+        "links.infinity_fabric": rate(row["xgmi_gb_s_total"], 0.5e9, 9),
+        "links.pcie": rate(row["pcie_gb_s_per_direction_theoretical"], 1e9, 9),
+        "links.pcie_generation": row["pcie_gen"].removesuffix(".0"),
+        "links.pcie_lanes": row["pcie_lanes"],
+        "links.other": row["scaleup"],
+        "tdp_watts": row["tdp_w"],
+        "as_of": AS_OF,
+        "notes": notes,
+    }
+    return {column: out[column] for column in ACCELERATOR_COLUMNS}
+
+
+def whole_device(row: dict[str, str]) -> bool:
+    """Whether the row prices whole devices of the kind it names."""
+    return float(row["accelerator_count"]) >= 1 and "Modified" not in row["notes"]
+
+
+def licence_of_price(row: dict[str, str]) -> str:
+    """The licence of the on-demand figure. Where only the spot price came from a table that may not be
+    redistributed, the on-demand price keeps the licence of its own source; spot prices are not carried."""
+    licence, source = row["source_licence"], row["source"]
+    if licence.startswith("facts only") and source.startswith("aws/karpenter-provider-aws"):
+        return "Apache-2.0 (facts from AWS Pricing API)"
+    return licence.split("; spot")[0]
+
+
+def price(row: dict[str, str]) -> dict[str, str]:
+    """One price in the columns of the bundled table."""
+    instance = row["instance_type"]
+    note = re.sub(r" ?spot: .*$", "", row["notes"])
+    out = {
+        **{column: row[column] for column in PRICE_COLUMNS if column in row},
+        "usd_per_hour": row["usd_per_hour_on_demand"],
+        "instance": "" if instance.startswith("cheapest ") else instance,
+        "vcpus": row["vcpu"],
+        "host_memory_bytes": str(round(float(row["memory_gib"]) * 2**30)) if row["memory_gib"] else "",
+        "local_storage_bytes": str(round(float(row["local_nvme_gb"]) * 10**9)) if row["local_nvme_gb"] else "",
+        "network_bandwidth": rate(row["network_gbps"], 1e9 / 8, 9),
+        "as_of": row["as_of"] if re.fullmatch(r"\d{4}-\d\d-\d\d", row["as_of"]) else "unknown",
+        "source": row["source"].split("; spot")[0],
+        "licence": licence_of_price(row),
+        "notes": "" if note.startswith("spot = ") else note,
+    }
+    return {column: out[column] for column in PRICE_COLUMNS}
+
+
+def carried(prices: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The prices that may be carried: those of tables that may be redistributed, and of the others one per device
+    and count where nothing else covers the device."""
+    free = [row for row in prices if not row["licence"].startswith("facts only")]
+    covered = {row["accelerator_id"] for row in free}
+    cited: dict[tuple[str, str], dict[str, str]] = {}
+    for row in prices:
+        if row["accelerator_id"] not in covered:
+            key = row["accelerator_id"], row["accelerator_count"]
+            if key not in cited or float(row["usd_per_hour"]) < float(cited[key]["usd_per_hour"]):
+                cited[key] = row
+    return free + list(cited.values())
+
+
+def write(name: str, columns: list[str], rows: Iterable[dict[str, str]]) -> None:
+    """One table, one row per line."""
+    with (OUT / name).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main(directory: str) -> None:
+    """Both tables. Devices keep the order of the input; prices go by device, count and price."""
+    devices = [accelerator(row) for row in read(Path(directory) / "accelerators.csv")]
+    order = {row["id"]: position for position, row in enumerate(devices)}
+    prices = carried([price(row) for row in read(Path(directory) / "prices.csv") if whole_device(row)])
+    prices.sort(
+        key=lambda row: (
+            order[row["accelerator_id"]],
+            int(row["accelerator_count"]),
+            float(row["usd_per_hour"]),
+            row["cloud"],
+            row["region"],
+            row["instance"],
+        )
+    )
+    write("accelerators.csv", ACCELERATOR_COLUMNS, devices)
+    write("prices.csv", PRICE_COLUMNS, prices)
+    print(f"{len(devices)} devices, {len(prices)} prices")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

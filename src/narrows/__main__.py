@@ -1,0 +1,5 @@
+"""`python -m narrows`."""
+
+from narrows.cli.main import main
+
+main()

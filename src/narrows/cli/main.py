@@ -1,0 +1,130 @@
+"""Entry point: finds the language, loads the one command that is asked for, turns errors into one line and exit 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from narrows import __version__
+from narrows.report.i18n import _, say, use_language
+from narrows.text import BadInput, Text
+
+COMMANDS = {
+    "fit": Text("Does it fit, and how much work fits beside it?"),
+    "explain": Text("Where does this number come from? The chapter's worked examples, computed."),
+    "models": Text("Which models are known, and what is one made of?"),
+    "gpus": Text("Which accelerators are known, with memory, peaks, ridge points and prices?"),
+}
+"""Name → its line in `narrows --help`; the module `narrows.cli.<name>` is imported only when it is run."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules, imported when run: `narrows --help` loads none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands, in the order a newcomer reads them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import the module of a command."""
+        if name not in COMMANDS:
+            return None
+        found: click.Command = import_module(f"narrows.cli.{name}").command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, from `COMMANDS`."""
+        with formatter.section(_("Commands")):
+            formatter.write_dl([(name, say(text)) for name, text in COMMANDS.items()])
+
+
+def _language_of(arguments: Sequence[str]) -> str | None:
+    """The value of --lang, wherever it stands: help texts need it before anything is parsed."""
+    for i, argument in enumerate(arguments):
+        if argument == "--":
+            break
+        if argument.startswith("--lang="):
+            return argument[7:]
+        if argument == "--lang" and i + 1 < len(arguments):
+            return arguments[i + 1]
+    return None
+
+
+def build() -> click.Group:
+    """The command group, in the language in use."""
+    from narrows.cli.options import lang
+
+    return LazyGroup(
+        name="narrows",
+        help=_("Tells what limits a large language model on given hardware, and shows why."),
+        epilog=_("Example: narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096"),
+        params=[
+            lang(),
+            click.Option(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                help=_("Show the version and exit."),
+                callback=lambda ctx, param, value: _version(ctx) if value else None,
+            ),
+        ],
+        context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 110},
+        no_args_is_help=True,
+    )
+
+
+def _version(ctx: click.Context) -> None:
+    click.echo(f"narrows {__version__}")
+    ctx.exit()
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line. Exit 0: yes; 1: no (does not fit); 2: bad input, in one line."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        use_language(_language_of(given))
+        code: Any = build().main(args=given, prog_name="narrows", standalone_mode=False)
+        _flush()
+    except BadInput as error:
+        _fail(say(error.text))
+    except click.NoSuchOption as error:
+        near = f" ({', '.join(error.possibilities)}?)" if error.possibilities else ""
+        _fail(_("there is no option {name}").format(name=error.option_name) + near + _hint(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        sys.exit(0)
+    except click.ClickException as error:
+        _fail(error.format_message() + (_hint(error) if isinstance(error, click.UsageError) else ""))
+    except (KeyboardInterrupt, click.Abort):
+        click.echo(_("interrupted"), err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        _close_stdout()
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _hint(error: click.UsageError) -> str:
+    path = error.ctx.command_path if error.ctx else "narrows"
+    return "; " + _("see '{command} --help'").format(command=path)
+
+
+def _fail(sentence: str) -> NoReturn:
+    line = " ".join(sentence.split())
+    click.echo(_("narrows: error: {sentence}").format(sentence=line), err=True)
+    sys.exit(2)
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+
+
+def _close_stdout() -> None:
+    """A reader that went away (`| head`) is no error: keep Python from complaining again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,41 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narrows.report.i18n import LANGUAGES, _
+
+if TYPE_CHECKING:
+    from narrows.answers.base import Answer
+
+
+def lang() -> click.Option:
+    """`--lang`: read before parsing (help texts need it), declared here so that it is allowed anywhere."""
+    return click.Option(
+        ["--lang"], metavar="|".join(LANGUAGES), expose_value=False, help=_("Language of the output.")
+    )
+
+
+def as_json() -> click.Option:
+    """`--json`."""
+    return click.Option(["--json", "as_json"], is_flag=True, help=_("Print the answer as JSON."))
+
+
+def plot() -> click.Option:
+    """`--plot`."""
+    return click.Option(
+        ["--plot"], metavar="FILE", help=_("Draw the answer to FILE: .png, .svg, or .html that works offline.")
+    )
+
+
+def option(*names: str, **settings: Any) -> click.Option:
+    """A plain option."""
+    return click.Option(list(names), **settings)
+
+
+def emit_json(answer: Answer) -> None:
+    """Print an answer as JSON, untouched by terminal width or colour."""
+    click.echo(answer.to_json())

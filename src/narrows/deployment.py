@@ -1,0 +1,236 @@
+"""Deployment: a model on accelerators, with parallelism, precision and an engine's flags resolved.
+
+Every question takes one. What the user leaves open is filled from the engine's defaults; what cannot run is refused.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from narrows.engines import Engine, find_engine
+from narrows.hardware import Accelerator
+from narrows.models import ModelSpec
+from narrows.models.tensors import Tensor
+from narrows.precision import FORMATS, Format, format_of
+from narrows.text import BadInput, Text
+
+MOST_LENGTH = 2**31 - 1
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """What runs where.
+
+    usable: bytes per device that CUDA reports. dtype: format of what is not quantized; kv: format of the KV cache.
+    max_length, max_num_seqs, max_num_batched_tokens, utilization: the engine's limits, resolved.
+    """
+
+    model: ModelSpec
+    accelerator: Accelerator
+    usable: int
+    engine: Engine
+    tensor_parallel: int
+    pipeline_parallel: int
+    dtype: Format
+    kv: Format
+    max_length: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    utilization: float
+    graphs: bool
+    assumptions: tuple[Text, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Accelerators in all."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+    @property
+    def budget(self) -> int:
+        """Bytes per device that the engine claims."""
+        return int(self.usable * self.utilization)
+
+
+def deploy(
+    model: ModelSpec,
+    accelerator: Accelerator,
+    *,
+    engine: str = "vllm",
+    tensor_parallel: int = 1,
+    pipeline_parallel: int = 1,
+    dtype: str = "auto",
+    kv_cache_dtype: str = "auto",
+    max_length: int | None = None,
+    max_num_seqs: int | None = None,
+    max_num_batched_tokens: int | None = None,
+    utilization: float | None = None,
+    enforce_eager: bool = False,
+    device_memory: int | None = None,
+) -> Deployment:
+    """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
+
+    device_memory: usable bytes per device, in place of the catalogue's.
+    """
+    facts = find_engine(engine)
+    assumptions: list[Text] = []
+    tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
+    check_split(model, tp, pp)
+    usable = _usable(accelerator, device_memory, assumptions)
+    defaults = facts.scheduler_default(usable, accelerator.name)
+    length = _length(model, max_length, assumptions)
+    weights_dtype = _dtype(model, dtype, assumptions)
+    return Deployment(
+        model=model,
+        accelerator=accelerator,
+        usable=usable,
+        engine=facts,
+        tensor_parallel=tp,
+        pipeline_parallel=pp,
+        dtype=weights_dtype,
+        kv=_kv(model, kv_cache_dtype, weights_dtype),
+        max_length=length,
+        max_num_seqs=whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs),
+        max_num_batched_tokens=whole(
+            "--max-num-batched-tokens",
+            defaults.max_num_batched_tokens if max_num_batched_tokens is None else max_num_batched_tokens,
+        ),
+        utilization=_share(facts, utilization),
+        graphs=not enforce_eager,
+        assumptions=tuple(assumptions),
+    )
+
+
+def whole(flag: str, value: int, most: int = MOST_LENGTH) -> int:
+    """A whole number from 1 to `most`; the flag is named in the error."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise BadInput("{flag} is {value}; it must be a whole number from 1 to {most}", flag=flag, value=str(value)[:40], most=most)
+    return value
+
+
+def _share(engine: Engine, utilization: float | None) -> float:
+    if utilization is None:
+        return engine.gpu_memory_utilization
+    if not (isinstance(utilization, int | float) and math.isfinite(utilization) and 0 < utilization <= 1):
+        raise BadInput(
+            "{flag} is {value}; it must be a share above 0 and up to 1, such as 0.9",
+            flag=engine.gpu_memory_utilization_flag,
+            value=str(utilization)[:40],
+        )
+    return float(utilization)
+
+
+def _usable(accelerator: Accelerator, given: int | None, assumptions: list[Text]) -> int:
+    if given is not None:
+        if not 2**20 <= given <= 2**50:
+            raise BadInput("--memory is {value} bytes; a device has between 1 MiB and 1 PiB", value=given)
+        return given
+    usable, kind, basis = accelerator.usable
+    if kind == "assumed":
+        assumptions.append(Text("usable memory of {gpu} is assumed: {basis}", gpu=accelerator.name, basis=basis))
+    return usable
+
+
+def _length(model: ModelSpec, given: int | None, assumptions: list[Text]) -> int:
+    if given is None:
+        if not model.max_length:
+            raise BadInput("the config names no longest length; add --max-len with the length to plan for")
+        return model.max_length
+    length = whole("--max-len", given)
+    if model.max_length and length > model.max_length:
+        assumptions.append(
+            Text(
+                "{length} tokens is beyond the model's own limit of {limit}; engines refuse it unless told otherwise",
+                length=length,
+                limit=model.max_length,
+            )
+        )
+    return length
+
+
+def _dtype(model: ModelSpec, given: str, assumptions: list[Text]) -> Format:
+    own = model.precision.dtype
+    if given == "auto":
+        if own.bits > 16:
+            assumptions.append(Text("a {own} checkpoint is served in bfloat16, as the engine does by itself", own=own.name))
+            return FORMATS["bfloat16"]
+        return own
+    wanted = format_of(given)
+    if wanted.name not in ("float32", "float16", "bfloat16"):
+        raise BadInput(
+            "--dtype is {value}; it names the format of unquantized weights: float32, float16, bfloat16 or auto. "
+            "For fewer bits give the config of a quantized checkpoint",
+            value=given[:40],
+        )
+    return wanted
+
+
+def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:
+    if given == "auto":
+        return model.precision.kv_cache or dtype
+    wanted = format_of(given)
+    if wanted.name not in ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        raise BadInput(
+            "--kv-cache-dtype is {value}; engines keep the KV cache as auto, bf16, fp16, fp8 or fp8_e5m2",
+            value=given[:40],
+        )
+    return wanted
+
+
+_UNIT = {
+    "attention.q": "attention heads",
+    "attention.o": "attention heads",
+    "mla": "attention heads",
+    "attention.k": "KV heads",
+    "attention.v": "KV heads",
+    "mlp": "units of feed-forward width",
+    "experts": "units of expert width",
+    "shared": "units of shared-expert width",
+    "mamba": "state-space channels",
+    "delta": "linear-attention key heads",
+}
+
+
+def _uneven(tensor: Tensor, tp: int) -> bool:
+    """Whether `tp` ranks cannot share this tensor: KV heads may also be replicated evenly, vocabularies are padded."""
+    if tensor.shards == 1 or tensor.role in ("embedding", "head") or tensor.shards % tp == 0:
+        return False
+    return not (tensor.role.startswith(("attention.k", "attention.v")) and tp % tensor.shards == 0)
+
+
+def check_split(model: ModelSpec, tp: int, pp: int) -> None:
+    """Refuse a tensor- or pipeline-parallel split that an engine cannot make."""
+    if pp > model.layers:
+        raise BadInput("--pp is {pp}, and the model has {layers} layers; use at most one stage per layer", pp=pp, layers=model.layers)
+    if tp == 1:
+        return
+    tensors = [tensor for group in model.groups for tensor in group.layer.tensors()]
+    for tensor in tensors:
+        if _uneven(tensor, tp):
+            works = [n for n in range(2, 65) if not any(_uneven(t, n) for t in tensors)]
+            unit = next((name for prefix, name in _UNIT.items() if tensor.role.startswith(prefix)), tensor.role)
+            if works:
+                raise BadInput(
+                    "--tp {tp} does not divide {count} {unit} evenly; use one of: 1, {works}",
+                    tp=tp,
+                    count=tensor.shards,
+                    unit=Text(unit),
+                    works=", ".join(map(str, works)),
+                )
+            raise BadInput("--tp {tp} does not divide {count} {unit} evenly; use --pp instead", tp=tp, count=tensor.shards, unit=Text(unit))
+
+
+def stages(layers: int, pipeline_parallel: int) -> list[range]:
+    """Layers of each pipeline stage, as vLLM cuts them: evenly, leftovers one each to the stages before the last.
+
+    Source: vLLM `get_pp_indices` (vllm/distributed/utils.py, Apache-2.0).
+    """
+    base, left = divmod(layers, pipeline_parallel)
+    sizes = [base] * pipeline_parallel
+    for i in range(2, left + 2):
+        sizes[-i] += 1
+    found, first = [], 0
+    for size in sizes:
+        found.append(range(first, first + size))
+        first += size
+    return found

@@ -1,0 +1,18 @@
+"""Where a device's bytes go: weights, KV cache, state, activations — and how much work fits beside the weights."""
+
+from narrows.memory.capacity import Capacity, capacity, growth
+from narrows.memory.ledger import Ledger, Reserve, ledger, reserve
+from narrows.memory.shard import Shard, binding_shard, shards
+
+__all__ = [
+    "Capacity",
+    "Ledger",
+    "Reserve",
+    "Shard",
+    "binding_shard",
+    "capacity",
+    "growth",
+    "ledger",
+    "reserve",
+    "shards",
+]

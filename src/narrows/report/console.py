@@ -1,0 +1,135 @@
+"""Prints parts of a report with rich: tables, paragraphs, bars. One renderer for every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column: its heading, and whether its cells stand to the right (numbers) or left."""
+
+    heading: str
+    align: Literal["left", "right"] = "left"
+
+
+class Table(msgspec.Struct, frozen=True):
+    """Rows of cells under columns. `strong`: indices of rows that stand out."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    strong: frozenset[int] = frozenset()
+
+
+class Paragraph(msgspec.Struct, frozen=True):
+    """A sentence or several. tone: how it is coloured where there is colour."""
+
+    text: str
+    tone: Literal["plain", "heading", "good", "bad", "dim"] = "plain"
+    indent: int = 0
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A piece of a bar: label and length in the bar's own unit."""
+
+    label: str
+    value: float
+
+
+class Bars(msgspec.Struct, frozen=True):
+    """Stacked horizontal bars over a common scale, drawn in text. `limit`: where the bar must end."""
+
+    rows: Sequence[tuple[str, Sequence[Segment], str]]
+    """(label, segments, what to write behind)"""
+    limit: float
+
+
+Part = Table | Paragraph | Bars
+
+_STYLES = {"plain": "", "heading": "bold", "good": "green", "bad": "bold red", "dim": "dim"}
+_FILLS = (("█", "blue"), ("▓", "cyan"), ("▒", "magenta"), ("░", "yellow"), ("▚", "green"))
+
+
+def _console(width: int | None = None, **settings: object):  # type: ignore[no-untyped-def]
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False, width=width, **settings)  # type: ignore[arg-type]
+
+
+def show(parts: Sequence[Part]) -> None:
+    """Print to the terminal; without one, in plain text 110 characters wide."""
+    console = _console()
+    if not console.is_terminal:
+        console = _console(width=110)
+    _print(console, parts)
+
+
+def to_text(parts: Sequence[Part], width: int = 110) -> str:
+    """The same as a string without colour."""
+    import io
+
+    buffer = io.StringIO()
+    _print(_console(width=width, file=buffer, color_system=None), parts)
+    return buffer.getvalue().rstrip("\n")
+
+
+def _print(console, parts: Sequence[Part]) -> None:  # type: ignore[no-untyped-def]
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for part in parts:
+        if isinstance(part, Table):
+            console.print(_table(part))
+        elif isinstance(part, Bars):
+            for line in _bars(part, console.width):
+                console.print(line, no_wrap=True, overflow="crop")
+        else:
+            console.print(Padding(Text(part.text, style=_STYLES[part.tone]), (0, 0, 0, part.indent)))
+
+
+def _table(part: Table):  # type: ignore[no-untyped-def]
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    table = RichTable(title=part.title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold")
+    for column in part.columns:
+        table.add_column(Text(column.heading), justify=column.align, overflow="fold")
+    for index, row in enumerate(part.rows):
+        table.add_row(*(Text(cell) for cell in row), style="bold" if index in part.strong else None)
+    return table
+
+
+def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
+    from rich.text import Text
+
+    from rich.cells import cell_len
+
+    names = max((cell_len(label) for label, _, _ in part.rows), default=0)
+    behind = max((cell_len(note) for _, _, note in part.rows), default=0)
+    room = max(10, width - names - behind - 4)
+    labels = list(dict.fromkeys(segment.label for _, segments, _ in part.rows for segment in segments))
+    most = max([part.limit, *(sum(s.value for s in segments) for _, segments, _ in part.rows)])
+    key = Text("  ")
+    for index, label in enumerate(labels):
+        fill, colour = _FILLS[index % len(_FILLS)]
+        key.append(fill, style=colour).append(f" {label}   ")
+    yield key
+    for label, segments, note in part.rows:
+        line = Text("  " + label + " " * (names - cell_len(label)) + " ")
+        done, drawn = 0.0, 0
+        for segment in segments:
+            done += max(0.0, segment.value)
+            end = round(done / most * room) if most else 0
+            fill, colour = _FILLS[labels.index(segment.label) % len(_FILLS)]
+            line.append(fill * (end - drawn), style=colour)
+            drawn = end
+        mark = round(part.limit / most * room) if most else 0
+        if drawn < mark:
+            line.append(" " * (mark - drawn - 1) + "|", style="dim")
+            drawn = mark
+        line.append(" " * (room - drawn) + " " + note)
+        yield line
