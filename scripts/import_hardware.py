@@ -11,8 +11,10 @@ from __future__ import annotations
 import csv
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 OUT = Path(__file__).resolve().parent.parent / "src/narrows/hardware/data"
 
@@ -39,6 +41,7 @@ ALIASES = {
     "trainium1": ["trn1"],
     "trainium2": ["trn2"],
     "trainium3": ["trn3"],
+    "xeon-8480plus": ["Xeon 8480+"],
     "epyc-9654": ["AMD EPYC 9654 96-Core Processor"],
     "epyc-9755": ["AMD EPYC 9755 128-Core Processor"],
     "grace-72": ["Grace"],
@@ -61,28 +64,25 @@ L1_PER_SM_KIB = {
 """Unified L1 cache and shared memory of one SM by compute capability. CUDA C++ Programming Guide, technical
 specifications per compute capability; NVIDIA tuning guides and whitepapers."""
 
-ACCELERATOR_COLUMNS = """
-    id name aliases vendor architecture compute_capability form_factor launch_year
-    memory_label memory_bytes memory_kind memory_basis memory_options usable_bytes usable_kind usable_source
-    memory_type memory_bandwidth fp32 tf32 fp16 bf16 fp8 int8 fp4 int4 sm_count l2_bytes sram_bytes
-    links.nvlink links.c2c links.infinity_fabric links.pcie links.pcie_generation links.pcie_lanes links.other
-    tdp_watts source confidence as_of notes
-""".split()
 
-PRICE_COLUMNS = """
-    accelerator_id accelerator_count usd_per_hour cloud region instance vcpus host_memory_bytes
-    local_storage_bytes network_bandwidth as_of source licence notes
-""".split()
-
-
-def rate(text: str, factor: float = 1, power: int = 12) -> str:
+def rate(text: str, factor: float = 1, power: int = 12) -> msgspec.Raw | None:
     """A rate in base units, written so that it can be read: `362050000000000 -> 362.05e12`."""
     if not text:
-        return ""
+        return None
     value = float(text) * factor
     short = f"{value / 10**power:.12g}e{power}"
     assert abs(float(short) - value) <= 1e-9 * value, (text, short)
-    return short
+    return msgspec.Raw(short.encode())
+
+
+def integer(text: str, factor: float = 1) -> int | None:
+    """A whole number, or None for an empty cell."""
+    return round(float(text) * factor) if text else None
+
+
+def decimal(text: str) -> msgspec.Raw | None:
+    """A number as it is written, or None for an empty cell."""
+    return msgspec.Raw(text.encode()) if text else None
 
 
 def prose(text: str) -> str:
@@ -95,43 +95,56 @@ def prose(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip(" ;")
 
 
-def accelerator(row: dict[str, str]) -> dict[str, str]:
-    """One device in the columns of the bundled table."""
+def accelerator(row: dict[str, str]) -> dict[str, Any]:
+    """One device in the columns of the bundled table, in their order."""
     label, notes = row["memory_label"], prose(row["notes"])
     options = re.search(r"\.? ?memory options GiB: ([\d ]+)$", notes)
-    if options:
-        notes = notes[: options.start()]
-    kind = "host" if label.startswith("host") else "unified" if "unified" in label else "device"
-    sram = row["sram_bytes"]
+    sram = integer(row["sram_bytes"])
     if not sram and row["sm_count"] and row["compute_capability"] in L1_PER_SM_KIB:
-        sram = str(int(row["sm_count"]) * L1_PER_SM_KIB[row["compute_capability"]] * 1024)
+        sram = int(row["sm_count"]) * L1_PER_SM_KIB[row["compute_capability"]] * 1024
     usable_source = prose(row["memory_usable_source"])
     inferred = re.search(r"(?i)\binferred\b|^as ", usable_source)
-    out = {
-        **{column: row[column] for column in ACCELERATOR_COLUMNS if column in row},
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "aliases": ALIASES.get(row["id"], []),
+        "vendor": row["vendor"],
+        "architecture": row["architecture"],
+        "compute_capability": row["compute_capability"],
+        "form_factor": row["form_factor"],
+        "launch_year": integer(row["launch_year"]),
+        "memory_label": label,
+        "memory_bytes": integer(row["memory_bytes"]),
+        "memory_kind": "host" if label.startswith("host") else "unified" if "unified" in label else "device",
+        "memory_basis": row["memory_bytes_basis"],
+        "memory_options": [int(size) for size in options.group(1).split()] if options else [],
+        "usable_bytes": integer(row["memory_cuda_usable_bytes"]),
+        "usable_kind": ("assumed" if inferred else "measured") if usable_source else "",
+        "usable_source": usable_source.removeprefix("INFERRED: "),
+        "memory_type": row["memory_type"],
+        "memory_bandwidth": rate(row["memory_bandwidth_bytes_s"], power=9),
         **{name: rate(row[f"{name}_flops"]) for name in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")},
         **{name: rate(row[f"{name}_ops"]) for name in ("int8", "int4")},
-        "aliases": ";".join(ALIASES.get(row["id"], [])),
-        "memory_kind": kind,
-        "memory_basis": row["memory_bytes_basis"],
-        "memory_options": ";".join(options.group(1).split()) if options else "",
-        "usable_bytes": row["memory_cuda_usable_bytes"],
-        "usable_kind": ("assumed" if inferred else "measured") if usable_source else "",
-        "usable_source": usable_source,
-        "memory_bandwidth": rate(row["memory_bandwidth_bytes_s"], power=9),
+        "sm_count": integer(row["sm_count"]),
+        "l2_bytes": integer(row["l2_bytes"]),
         "sram_bytes": sram,
-        "links.nvlink": rate(row["nvlink_gb_s_per_direction"], 1e9, 9),
-        "links.c2c": rate(row["c2c_gb_s_total"], 0.5e9, 9),
-        "links.infinity_fabric": rate(row["xgmi_gb_s_total"], 0.5e9, 9),
-        "links.pcie": rate(row["pcie_gb_s_per_direction_theoretical"], 1e9, 9),
-        "links.pcie_generation": row["pcie_gen"].removesuffix(".0"),
-        "links.pcie_lanes": row["pcie_lanes"],
-        "links.other": row["scaleup"],
-        "tdp_watts": row["tdp_w"],
+        "links": filled(
+            {
+                "nvlink": rate(row["nvlink_gb_s_per_direction"], 1e9, 9),
+                "c2c": rate(row["c2c_gb_s_total"], 0.5e9, 9),
+                "infinity_fabric": rate(row["xgmi_gb_s_total"], 0.5e9, 9),
+                "pcie": rate(row["pcie_gb_s_per_direction_theoretical"], 1e9, 9),
+                "pcie_generation": integer(row["pcie_gen"]),
+                "pcie_lanes": integer(row["pcie_lanes"]),
+                "other": row["scaleup"],
+            }
+        ),
+        "tdp_watts": decimal(row["tdp_w"]),
+        "source": row["source"],
+        "confidence": row["confidence"],
         "as_of": AS_OF,
-        "notes": notes,
+        "notes": notes[: options.start()] if options else notes,
     }
-    return {column: out[column] for column in ACCELERATOR_COLUMNS}
 
 
 def whole_device(row: dict[str, str]) -> bool:
@@ -148,46 +161,55 @@ def licence_of_price(row: dict[str, str]) -> str:
     return licence.split("; spot")[0]
 
 
-def price(row: dict[str, str]) -> dict[str, str]:
-    """One price in the columns of the bundled table."""
+def price(row: dict[str, str]) -> dict[str, Any]:
+    """One price in the columns of the bundled table, in their order."""
     instance = row["instance_type"]
     note = re.sub(r" ?spot: .*$", "", row["notes"])
-    out = {
-        **{column: row[column] for column in PRICE_COLUMNS if column in row},
-        "usd_per_hour": row["usd_per_hour_on_demand"],
+    return {
+        "accelerator_id": row["accelerator_id"],
+        "accelerator_count": integer(row["accelerator_count"]),
+        "usd_per_hour": decimal(row["usd_per_hour_on_demand"]),
+        "cloud": row["cloud"],
+        "region": row["region"],
         "instance": "" if instance.startswith("cheapest ") else instance,
-        "vcpus": row["vcpu"],
-        "host_memory_bytes": str(round(float(row["memory_gib"]) * 2**30)) if row["memory_gib"] else "",
-        "local_storage_bytes": str(round(float(row["local_nvme_gb"]) * 10**9)) if row["local_nvme_gb"] else "",
+        "vcpus": decimal(row["vcpu"]),
+        "host_memory_bytes": integer(row["memory_gib"], 2**30),
+        "local_storage_bytes": integer(row["local_nvme_gb"], 10**9),
         "network_bandwidth": rate(row["network_gbps"], 1e9 / 8, 9),
         "as_of": row["as_of"] if re.fullmatch(r"\d{4}-\d\d-\d\d", row["as_of"]) else "unknown",
         "source": row["source"].split("; spot")[0],
         "licence": licence_of_price(row),
         "notes": "" if note.startswith("spot = ") else note,
     }
-    return {column: out[column] for column in PRICE_COLUMNS}
 
 
-def carried(prices: list[dict[str, str]]) -> list[dict[str, str]]:
+def dollars(price: dict[str, Any]) -> float:
+    """The price of an instance as a number."""
+    return float(bytes(price["usd_per_hour"]))
+
+
+def carried(prices: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The prices that may be carried: those of tables that may be redistributed, and of the others one per device
     and count where nothing else covers the device."""
     free = [row for row in prices if not row["licence"].startswith("facts only")]
     covered = {row["accelerator_id"] for row in free}
-    cited: dict[tuple[str, str], dict[str, str]] = {}
+    cited: dict[tuple[str, int], dict[str, Any]] = {}
     for row in prices:
         if row["accelerator_id"] not in covered:
             key = row["accelerator_id"], row["accelerator_count"]
-            if key not in cited or float(row["usd_per_hour"]) < float(cited[key]["usd_per_hour"]):
+            if key not in cited or dollars(row) < dollars(cited[key]):
                 cited[key] = row
     return free + list(cited.values())
 
 
-def write(name: str, columns: list[str], rows: Iterable[dict[str, str]]) -> None:
+def filled(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without what is empty."""
+    return {name: value for name, value in row.items() if value not in (None, "", [], {})}
+
+
+def write(name: str, rows: list[dict[str, Any]]) -> None:
     """One table, one row per line."""
-    with (OUT / name).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    (OUT / name).write_bytes(b"".join(msgspec.json.encode(filled(row)) + b"\n" for row in rows))
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -204,15 +226,15 @@ def main(directory: str) -> None:
     prices.sort(
         key=lambda row: (
             order[row["accelerator_id"]],
-            int(row["accelerator_count"]),
-            float(row["usd_per_hour"]),
+            row["accelerator_count"],
+            dollars(row),
             row["cloud"],
             row["region"],
             row["instance"],
         )
     )
-    write("accelerators.csv", ACCELERATOR_COLUMNS, devices)
-    write("prices.csv", PRICE_COLUMNS, prices)
+    write("accelerators.jsonl", devices)
+    write("prices.jsonl", prices)
     print(f"{len(devices)} devices, {len(prices)} prices")
 
 

@@ -104,7 +104,9 @@ def deploy(
 def whole(flag: str, value: int, most: int = MOST_LENGTH) -> int:
     """A whole number from 1 to `most`; the flag is named in the error."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise BadInput("{flag} is {value}; it must be a whole number from 1 to {most}", flag=flag, value=str(value)[:40], most=most)
+        raise BadInput(
+            "{flag} is {value}; it must be a whole number from 1 to {most}", flag=flag, value=str(value)[:40], most=most
+        )
     return value
 
 
@@ -152,7 +154,9 @@ def _dtype(model: ModelSpec, given: str, assumptions: list[Text]) -> Format:
     own = model.precision.dtype
     if given == "auto":
         if own.bits > 16:
-            assumptions.append(Text("a {own} checkpoint is served in bfloat16, as the engine does by itself", own=own.name))
+            assumptions.append(
+                Text("a {own} checkpoint is served in bfloat16, as the engine does by itself", own=own.name)
+            )
             return FORMATS["bfloat16"]
         return own
     wanted = format_of(given)
@@ -178,16 +182,16 @@ def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:
 
 
 _UNIT = {
-    "attention.q": "attention heads",
-    "attention.o": "attention heads",
-    "mla": "attention heads",
-    "attention.k": "KV heads",
-    "attention.v": "KV heads",
-    "mlp": "units of feed-forward width",
-    "experts": "units of expert width",
-    "shared": "units of shared-expert width",
-    "mamba": "state-space channels",
-    "delta": "linear-attention key heads",
+    "attention.q": Text("attention heads"),
+    "attention.o": Text("attention heads"),
+    "mla": Text("attention heads"),
+    "attention.k": Text("KV heads"),
+    "attention.v": Text("KV heads"),
+    "mlp": Text("units of feed-forward width"),
+    "experts": Text("units of expert width"),
+    "shared": Text("units of shared-expert width"),
+    "mamba": Text("state-space channels"),
+    "delta": Text("linear-attention key heads"),
 }
 
 
@@ -201,23 +205,32 @@ def _uneven(tensor: Tensor, tp: int) -> bool:
 def check_split(model: ModelSpec, tp: int, pp: int) -> None:
     """Refuse a tensor- or pipeline-parallel split that an engine cannot make."""
     if pp > model.layers:
-        raise BadInput("--pp is {pp}, and the model has {layers} layers; use at most one stage per layer", pp=pp, layers=model.layers)
+        raise BadInput(
+            "--pp is {pp}, and the model has {layers} layers; use at most one stage per layer",
+            pp=pp,
+            layers=model.layers,
+        )
     if tp == 1:
         return
     tensors = [tensor for group in model.groups for tensor in group.layer.tensors()]
     for tensor in tensors:
         if _uneven(tensor, tp):
             works = [n for n in range(2, 65) if not any(_uneven(t, n) for t in tensors)]
-            unit = next((name for prefix, name in _UNIT.items() if tensor.role.startswith(prefix)), tensor.role)
+            unit = next(name for prefix, name in _UNIT.items() if tensor.role.startswith(prefix))
             if works:
                 raise BadInput(
                     "--tp {tp} does not divide {count} {unit} evenly; use one of: 1, {works}",
                     tp=tp,
                     count=tensor.shards,
-                    unit=Text(unit),
+                    unit=unit,
                     works=", ".join(map(str, works)),
                 )
-            raise BadInput("--tp {tp} does not divide {count} {unit} evenly; use --pp instead", tp=tp, count=tensor.shards, unit=Text(unit))
+            raise BadInput(
+                "--tp {tp} does not divide {count} {unit} evenly; use --pp instead",
+                tp=tp,
+                count=tensor.shards,
+                unit=unit,
+            )
 
 
 def stages(layers: int, pipeline_parallel: int) -> list[range]:

@@ -11,17 +11,13 @@ from narrows import __version__
 from narrows.text import Text
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the answers: schema name and version, the command that gives it, what was assumed, where facts are from."""
+class Printed:
+    """What an answer does: encode to JSON, print as the report, show itself in a notebook."""
 
-    schema: str
-    narrows_version: str = __version__
-    command: str
-    assumptions: tuple[Text, ...] = ()
-    sources: tuple[str, ...] = ()
+    __slots__ = ()
 
     as_text: ClassVar[Callable[[Any], str] | None] = None
-    """How to print an answer; the report sets it when it is loaded."""
+    """How to print an answer; the API sets it, since the report lies below the answers."""
     as_html: ClassVar[Callable[[Any], str] | None] = None
 
     def to_json(self) -> str:
@@ -29,10 +25,20 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return encode(self).decode()
 
     def __str__(self) -> str:
-        return Answer.as_text(self) if Answer.as_text else self.to_json()
+        return Printed.as_text(self) if Printed.as_text else self.to_json()
 
     def _repr_html_(self) -> str | None:
-        return Answer.as_html(self) if Answer.as_html else None
+        return Printed.as_html(self) if Printed.as_html else None
+
+
+class Answer(Printed, msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the answers: schema and version, the command that gives it, what was assumed, where facts are from."""
+
+    schema: str
+    narrows_version: str = __version__
+    command: str
+    assumptions: tuple[Text, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 def _plain(value: Any) -> Any:
@@ -46,7 +52,7 @@ def encode(answer: Any) -> bytes:
     return msgspec.json.format(msgspec.json.encode(answer, enc_hook=_plain, order="deterministic"), indent=2)
 
 
-def json_schema(kind: type[Answer]) -> dict[str, Any]:
+def json_schema(kind: type[Printed]) -> dict[str, Any]:
     """JSON Schema of an answer type."""
 
     def sentence(value: type) -> dict[str, Any]:

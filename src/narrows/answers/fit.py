@@ -14,7 +14,7 @@ from narrows.hardware import Accelerator, accelerators, cheapest, find_accelerat
 from narrows.memory import Capacity, Ledger, capacity, growth, ledger, reserve
 from narrows.models import ModelSpec, load_model
 from narrows.text import BadInput, Text
-from narrows.units import binary
+from narrows.units import binary, usd
 
 Verdict = Literal["fits", "weights do not fit", "no room for one sequence", "this load does not fit"]
 
@@ -48,7 +48,7 @@ class Candidate(msgspec.Struct, frozen=True):
     """One deployment: does the load fit, what would at most, what it costs, and how memory grows.
 
     terms: bytes per device on the binding rank, for `batch` sequences of `length` tokens. max_batch: sequences of
-    that length; max_length: tokens at that batch (at 1 where none was asked for).
+    that length; max_length: tokens each of `max_length_batch` sequences can have, the model's limit at most.
     """
 
     gpu: str
@@ -69,6 +69,7 @@ class Candidate(msgspec.Struct, frozen=True):
     reserve_basis: tuple[Text, ...]
     max_batch: int
     max_length: int
+    max_length_batch: int
     kv_tokens: int
     max_concurrency: float
     rule_of_thumb: RuleOfThumb
@@ -219,6 +220,7 @@ def _candidate(
         reserve_basis=reserve(deployment).basis,
         max_batch=room.max_batch,
         max_length=room.max_length,
+        max_length_batch=batch or 1,
         kv_tokens=room.kv_tokens,
         max_concurrency=round(room.concurrency, 4),
         rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable),
@@ -246,7 +248,7 @@ def _reason(deployment: Deployment, room: Capacity, load: int, verdict: Verdict)
     """Why, in one sentence with the figures that decide."""
     if verdict == "weights do not fit":
         return Text(
-            "weights take {weights} and the engine's reserve {reserve}, of {budget} that {engine} may use on each {gpu}",
+            "weights take {weights} and the engine's reserve {reserve}, of {budget} that {engine} may use on a {gpu}",
             weights=binary(room.shard.weights),
             reserve=binary(reserve(deployment).total),
             budget=binary(deployment.budget),
@@ -293,19 +295,36 @@ def _mends(
     if room.pool > 0:
         if room.max_length >= _SHORTEST:
             shorter = room.max_length
-            yield from _some(tried(f"--max-len {shorter}", Text("at most {n} tokens per sequence", n=shorter), max_length=shorter))
+            yield from _some(
+                tried(f"--max-len {shorter}", Text("at most {n} tokens per sequence", n=shorter), max_length=shorter)
+            )
         if 0 < room.max_batch < load:
             yield from _some(
-                tried(f"--batch {room.max_batch}", Text("at most {n} sequences at once", n=room.max_batch), batch=room.max_batch)
+                tried(
+                    f"--batch {room.max_batch}",
+                    Text("at most {n} sequences at once", n=room.max_batch),
+                    batch=room.max_batch,
+                )
             )
         if deployment.kv.bits > 8:
-            yield from _some(tried("--kv-cache-dtype fp8", Text("KV cache in 8 bits, half the bytes"), kv_cache_dtype="fp8"))
-    split = _split(deployment, options)
-    for tp in split:
+            yield from _some(
+                tried("--kv-cache-dtype fp8", Text("KV cache in 8 bits, half the bytes"), kv_cache_dtype="fp8")
+            )
+    for tp in _splits(deployment):
         found = tried(f"--tp {tp}", Text("weights and KV shared by {n} of these", n=tp), tensor_parallel=tp)
         if found:
             yield found
             break
+    else:
+        for pp in (2, 4, 8):
+            stages = pp * deployment.pipeline_parallel
+            if stages <= deployment.model.layers:
+                count = stages * deployment.tensor_parallel
+                text = Text("layers spread over {n} of these", n=count)
+                found = tried(f"--pp {stages}", text, pipeline_parallel=stages)
+                if found:
+                    yield found
+                    break
     yield from _some(_device(deployment, load, options, cloud))
 
 
@@ -314,7 +333,7 @@ def _some(found: Mend | None) -> Iterator[Mend]:
         yield found
 
 
-def _split(deployment: Deployment, options: dict[str, Any]) -> Iterator[int]:
+def _splits(deployment: Deployment) -> Iterator[int]:
     """Larger tensor-parallel sizes that divide the model."""
     for tp in (2, 4, 8, 16):
         if tp > deployment.tensor_parallel:
@@ -339,8 +358,11 @@ def _device(deployment: Deployment, load: int, options: dict[str, Any], cloud: s
         )
         left = capacity(one, load)
         if left.max_batch >= load:
-            text = Text("{gpu} has the room, at {price} $/h ({instance})", gpu=device.name, price=price.usd_per_hour, instance=price.label)
+            text = Text(
+                "{gpu} has the room, at {price} per hour ({instance})",
+                gpu=device.name,
+                price=usd(price.usd_per_hour),
+                instance=price.label,
+            )
             best = Mend(f"--gpu {device.id}", text, left.max_batch, left.max_length, price.usd_per_hour)
     return best
-
-

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import as_json, emit_json, lang, option, plot
+from narrows.cli.options import as_json, emit, lang, option, plot
 from narrows.report.i18n import _
 
 
@@ -24,13 +24,7 @@ def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
         from narrows.report.fit_chart import fit_chart
 
         save(fit_chart(answer), plot)
-    if as_json:
-        emit_json(answer)
-    else:
-        from narrows.report.console import show
-        from narrows.report.fit import fit_report
-
-        show(fit_report(answer))
+    emit(answer, as_json)
     return 0 if answer.fits else 1
 
 
@@ -56,7 +50,11 @@ command = click.Command(
         option("--max-num-seqs", type=int, help=_("Sequences the engine runs at once.")),
         option("--max-num-batched-tokens", type=int, help=_("Tokens the engine runs in one step.")),
         option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
-        option("--memory", metavar="SIZE", help=_("Usable memory per device, such as 44.4GiB, in place of the catalogue's.")),
+        option(
+            "--memory",
+            metavar="SIZE",
+            help=_("Usable memory per device, such as 44.4GiB, in place of the catalogue's."),
+        ),
         option("--cloud", help=_("Prices of this cloud only, such as aws.")),
         option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
         as_json(),

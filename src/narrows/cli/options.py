@@ -9,14 +9,12 @@ import click
 from narrows.report.i18n import LANGUAGES, _
 
 if TYPE_CHECKING:
-    from narrows.answers.base import Answer
+    from narrows.answers.base import Printed
 
 
 def lang() -> click.Option:
     """`--lang`: read before parsing (help texts need it), declared here so that it is allowed anywhere."""
-    return click.Option(
-        ["--lang"], metavar="|".join(LANGUAGES), expose_value=False, help=_("Language of the output.")
-    )
+    return click.Option(["--lang"], metavar="|".join(LANGUAGES), expose_value=False, help=_("Language of the output."))
 
 
 def as_json() -> click.Option:
@@ -36,6 +34,12 @@ def option(*names: str, **settings: Any) -> click.Option:
     return click.Option(list(names), **settings)
 
 
-def emit_json(answer: Answer) -> None:
-    """Print an answer as JSON, untouched by terminal width or colour."""
-    click.echo(answer.to_json())
+def emit(answer: Printed, as_json: bool) -> None:
+    """Print an answer: as JSON untouched by terminal width or colour, or as the report."""
+    if as_json:
+        click.echo(answer.to_json())
+        return
+    from narrows.report.console import show
+    from narrows.report.render import parts_of
+
+    show(parts_of(answer))

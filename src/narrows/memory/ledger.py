@@ -75,7 +75,7 @@ def reserve(deployment: Deployment) -> Reserve:
             sequences=deployment.max_num_seqs,
             vocab=model.vocab,
             bytes=per_logit.value,
-            basis=per_logit.basis,
+            basis=Text(per_logit.basis),
         )
     else:
         activations = Text(
@@ -83,11 +83,11 @@ def reserve(deployment: Deployment) -> Reserve:
             tokens=deployment.max_num_batched_tokens,
             width=widest,
             copies=copies.value,
-            basis=copies.basis,
+            basis=Text(copies.basis),
         )
-    basis = [activations, Text("runtime: {basis}", basis=runtime.basis)]
+    basis = [activations, Text("runtime: {basis}", basis=Text(runtime.basis))]
     if deployment.graphs:
-        basis.append(Text("graphs: {basis}", basis=graphs.basis))
+        basis.append(Text("graphs: {basis}", basis=Text(graphs.basis)))
     return Reserve(max(tokens, logits), int(graphs.value) if deployment.graphs else 0, int(runtime.value), tuple(basis))
 
 

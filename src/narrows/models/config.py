@@ -71,7 +71,7 @@ def _read(path: str) -> bytes:
             raise BadInput("'{path}' is not a regular file; give a config.json", path=_short(path))
         if status.st_size > MOST_BYTES:
             raise BadInput(
-                "'{path}' is {size} MB, far more than any config.json (limit {most} MB); give the config, not the weights",
+                "'{path}' is {size} MB, more than any config.json (limit {most} MB); give the config, not the weights",
                 path=_short(path),
                 size=status.st_size // 10**6,
                 most=MOST_BYTES // 2**20,
@@ -91,7 +91,9 @@ def _read(path: str) -> bytes:
 
 def _decode(data: bytes, path: str) -> dict[str, Any]:
     if len(data) > MOST_BYTES:
-        raise BadInput("'{path}' is larger than any config.json (limit {most} MB)", path=_short(path), most=MOST_BYTES // 2**20)
+        raise BadInput(
+            "'{path}' is larger than any config.json (limit {most} MB)", path=_short(path), most=MOST_BYTES // 2**20
+        )
     try:
         value = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -120,14 +122,14 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
     architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else kind
     if spec.precision.assumed:
-        assumptions.append(
-            Text("the file names no data type; {dtype} is assumed", dtype=spec.precision.dtype.name)
-        )
+        assumptions.append(Text("the file names no data type; {dtype} is assumed", dtype=spec.precision.dtype.name))
     if fields.defaulted:
         named = sorted(set(fields.defaulted) & _TELLING)
         if named:
             assumptions.append(
-                Text("the architecture's default stands for what the file leaves out: {fields}", fields=", ".join(named))
+                Text(
+                    "the architecture's default stands for what the file leaves out: {fields}", fields=", ".join(named)
+                )
             )
     # a field that is off (false, null, empty) cannot change anything
     unknown = sorted(key for key in set(config) - fields.read - IGNORED if config[key])
@@ -158,7 +160,11 @@ def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]
             )
         if assume == stated:
             return assume, []
-        return assume, [Text("read as {family}, because you said so; the file says {stated}", family=assume, stated=str(stated)[:60])]
+        return assume, [
+            Text(
+                "read as {family}, because you said so; the file says {stated}", family=assume, stated=str(stated)[:60]
+            )
+        ]
     if not isinstance(stated, str) or not stated:
         raise BadInput(
             "the config names no 'model_type'; if you know the family, add --assume with one of: {known}",
@@ -166,7 +172,7 @@ def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]
         )
     if stated not in FAMILIES:
         raise BadInput(
-            "architecture '{stated}' is not read yet; if it is built like a known one, add --assume with one of: {known}",
+            "architecture '{stated}' is not read yet; if it is built like a known one, add --assume and one of: {known}",
             stated=stated[:60],
             known=", ".join(FAMILIES),
         )

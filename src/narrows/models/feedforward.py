@@ -31,7 +31,8 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     """A router sends each token to `top_k` of `experts`; shared experts, if any, take every token.
 
     intermediate: width of one expert. shared: width of the shared expert (0: none); shared_gate: it has a gate of
-    its own (Qwen); shared_bias: it has biases. correction: a stored per-expert bias that only steers routing (DeepSeek-V3), not a parameter.
+    its own (Qwen); shared_bias: it has biases. correction: a stored per-expert bias that only steers routing
+    (DeepSeek-V3), not a parameter.
     """
 
     hidden: int

@@ -45,7 +45,7 @@ class Fields:
             raise BadInput("config field '{field}' must be an object of fields", field=self.path + name)
         return Fields(value, f"{self.path}{name}.")
 
-    def size(self, *names: str, default: int | None | Any = _REQUIRED, least: int = 1) -> int:
+    def size(self, *names: str, default: int | Any | None = _REQUIRED, least: int = 1) -> int:
         """A whole number ≥ `least`. Without a default (or with a null in the file) its absence is an error."""
         value = self.maybe_size(*names, default=default, least=least)
         if value is None:
@@ -56,7 +56,7 @@ class Fields:
             )
         return value
 
-    def maybe_size(self, *names: str, default: int | None | Any = _REQUIRED, least: int = 1) -> int | None:
+    def maybe_size(self, *names: str, default: int | Any | None = _REQUIRED, least: int = 1) -> int | None:
         """A whole number ≥ `least`, or None where the file says null or the default is None."""
         value = self.raw(*names, default=_REQUIRED)
         if value is _REQUIRED:
@@ -68,7 +68,8 @@ class Fields:
                 )
             if default is not None:
                 self.defaulted.append(self.path + names[0])
-            return default  # type: ignore[no-any-return]
+            found: int | None = default
+            return found
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int):

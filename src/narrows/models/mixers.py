@@ -40,7 +40,9 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
         q = self.heads * self.head_dim
         kv = self.kv_heads * self.head_dim
         found = [
-            *linear("attention.q", q * (2 if self.output_gate else 1), self.hidden, shards=self.heads, bias=self.qkv_bias),
+            *linear(
+                "attention.q", q * (2 if self.output_gate else 1), self.hidden, shards=self.heads, bias=self.qkv_bias
+            ),
             *linear("attention.k", kv, self.hidden, shards=self.kv_heads, bias=self.qkv_bias),
             *linear("attention.v", kv, self.hidden, shards=self.kv_heads, bias=self.qkv_bias),
             *linear("attention.o", self.hidden, q, shards=self.heads, bias=self.out_bias, bias_shards=1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.models.fields import Fields
+from narrows.models.spec import Precision
 from narrows.precision import (
     FORMATS,
     Awq,
@@ -18,7 +19,6 @@ from narrows.precision import (
     Scheme,
     format_of,
 )
-from narrows.models.spec import Precision
 from narrows.text import BadInput
 
 _EXCLUDED = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
@@ -39,9 +39,7 @@ def read_precision(c: Fields) -> Precision:
     q = c.nested("quantization_config")
     method = q.raw("quant_method", "quant_algo")
     if not isinstance(method, str):
-        raise BadInput(
-            "'quantization_config' names no 'quant_method'; narrows cannot tell how the weights are stored"
-        )
+        raise BadInput("'quantization_config' names no 'quant_method'; narrows cannot tell how the weights are stored")
     if assumed:
         dtype = FORMATS["bfloat16"]
     scheme, roles, kv = _scheme(q, method.lower(), str(c.values.get("model_type", "")))
@@ -90,7 +88,9 @@ def _scheme(q: Fields, method: str, model_type: str) -> tuple[Scheme, tuple[str,
 def _bits(q: Fields) -> int:
     bits = q.size("bits", "w_bit")
     if bits not in (2, 3, 4, 8):
-        raise BadInput("config field '{field}' is {value}; narrows reads 2, 3, 4 or 8 bits", field=q.path + "bits", value=bits)
+        raise BadInput(
+            "config field '{field}' is {value}; narrows reads 2, 3, 4 or 8 bits", field=q.path + "bits", value=bits
+        )
     return bits
 
 
@@ -134,7 +134,9 @@ def _kv_scheme(q: Fields) -> Any:
         return None
     if isinstance(scheme, dict) and scheme.get("num_bits") == 8:
         return FORMATS["float8_e4m3fn"]
-    raise BadInput("config field '{field}' is not read yet; set the KV precision yourself", field=q.path + "kv_cache_scheme")
+    raise BadInput(
+        "config field '{field}' is not read yet; set the KV precision yourself", field=q.path + "kv_cache_scheme"
+    )
 
 
 def _modelopt(q: Fields) -> Scheme:

@@ -81,7 +81,7 @@ class Precision(msgspec.Struct, frozen=True):
 
 
 class TensorRow(msgspec.Struct, frozen=True):
-    """One row of the tensor table: `count` tensors of this name pattern and shape, and what the file stores for them."""
+    """One row of the tensor table: `count` tensors of this name pattern and shape, and what the file stores of each."""
 
     name: str
     component: str
@@ -109,7 +109,7 @@ class TensorRow(msgspec.Struct, frozen=True):
 class ModelSpec(msgspec.Struct, frozen=True):
     """One model: immutable, complete, and the only source of every figure about it.
 
-    head_tied: the output head is the embedding. head_stored: the file stores it a second time all the same.
+    head_tied: the output head is the embedding (some files store it a second time all the same: a config cannot tell).
     """
 
     name: str
@@ -194,7 +194,11 @@ class ModelSpec(msgspec.Struct, frozen=True):
             return UNQUANTIZED
         if precision.quantized_roles and not tensor.role.startswith(precision.quantized_roles):
             return UNQUANTIZED
-        return UNQUANTIZED if precision.exclusions.cover(name.replace("{}", "0").removesuffix(".weight")) else precision.scheme
+        return (
+            UNQUANTIZED
+            if precision.exclusions.cover(name.replace("{}", "0").removesuffix(".weight"))
+            else precision.scheme
+        )
 
     def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]

@@ -197,7 +197,11 @@ class Nvfp4(Scheme, frozen=True):
 
 def _pattern(expression: str, entry: str) -> re.Pattern[str]:
     """Compile an entry that came from a file: nested or many repetitions could match for hours, so they are refused."""
-    if len(expression) <= 300 and len(re.findall(r"[*+{]", expression)) <= 4 and not re.search(r"[*+}]\)[*+{]", expression):
+    if (
+        len(expression) <= 300
+        and len(re.findall(r"[*+{]", expression)) <= 4
+        and not re.search(r"[*+}]\)[*+{]", expression)
+    ):
         try:
             return re.compile(expression)
         except re.error:

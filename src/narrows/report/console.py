@@ -95,23 +95,28 @@ def _table(part: Table):  # type: ignore[no-untyped-def]
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    table = RichTable(title=part.title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold")
-    for column in part.columns:
-        table.add_column(Text(column.heading), justify=column.align, overflow="fold")
+    table = RichTable(
+        title=part.title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold"
+    )
+    for index, column in enumerate(part.columns):
+        short = max((len(row[index]) for row in part.rows), default=0) <= 40
+        table.add_column(Text(column.heading), justify=column.align, overflow="fold", no_wrap=index == 0 and short)
     for index, row in enumerate(part.rows):
         table.add_row(*(Text(cell) for cell in row), style="bold" if index in part.strong else None)
     return table
 
 
 def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
-    from rich.text import Text
-
     from rich.cells import cell_len
+    from rich.text import Text
 
     names = max((cell_len(label) for label, _, _ in part.rows), default=0)
     behind = max((cell_len(note) for _, _, note in part.rows), default=0)
     room = max(10, width - names - behind - 4)
-    labels = list(dict.fromkeys(segment.label for _, segments, _ in part.rows for segment in segments))
+    longest = max((segments for _, segments, _ in part.rows), key=len, default=())
+    labels = list(
+        dict.fromkeys(segment.label for segments in (longest, *(s for _, s, _ in part.rows)) for segment in segments)
+    )
     most = max([part.limit, *(sum(s.value for s in segments) for _, segments, _ in part.rows)])
     key = Text("  ")
     for index, label in enumerate(labels):
@@ -119,6 +124,9 @@ def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
         key.append(fill, style=colour).append(f" {label}   ")
     yield key
     for label, segments, note in part.rows:
+        if not segments:
+            yield Text("  " + label, style="bold")
+            continue
         line = Text("  " + label + " " * (names - cell_len(label)) + " ")
         done, drawn = 0.0, 0
         for segment in segments:

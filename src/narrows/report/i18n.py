@@ -29,7 +29,9 @@ def use_language(code: str | None) -> str:
     short = wanted.replace("-", "_").split("_")[0].split(".")[0].lower()
     if short not in LANGUAGES:
         if code is not None:
-            raise BadInput("language '{code}' is not there; choose one of: {known}", code=code[:20], known=", ".join(LANGUAGES))
+            raise BadInput(
+                "language '{code}' is not there; choose one of: {known}", code=code[:20], known=", ".join(LANGUAGES)
+            )
         short = "en"
     _language, _translations = short, None
     if short != "en":
@@ -37,6 +39,10 @@ def use_language(code: str | None) -> str:
 
         folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "locale")
         _translations = gettext.translation("narrows", folder, languages=[short])
+        # click translates its own words ("Usage:") through the default domain
+        os.environ["LANGUAGE"] = short
+        gettext.bindtextdomain("narrows", folder)
+        gettext.textdomain("narrows")
     return short
 
 

@@ -76,9 +76,7 @@ def read_gemma3(c: Fields) -> ModelSpec:
     c.defaulted += text.defaulted
     vision = c.nested("vision_config")
     towers = (_siglip(vision), _projector(vision.size("hidden_size", default=768), spec.hidden))
-    return ModelSpec(
-        **{**{n: getattr(spec, n) for n in spec.__struct_fields__}, "towers": towers, "dialect": "gemma3"}
-    )
+    return ModelSpec(**{**{n: getattr(spec, n) for n in spec.__struct_fields__}, "towers": towers, "dialect": "gemma3"})
 
 
 def _siglip(c: Fields) -> Tower:
@@ -92,7 +90,9 @@ def _siglip(c: Fields) -> Tower:
     def add(name: str, *shape: int, repeats: int = 1) -> None:
         """Weight [out, in] (or a vector) and its bias, once or per layer. Engines keep the tower whole per rank."""
         matrix = len(shape) > 1
-        found.append((f"{prefix}{name}.weight", repeats, Tensor(f"vision.{name}", shape, "plain" if matrix else "vector")))
+        found.append(
+            (f"{prefix}{name}.weight", repeats, Tensor(f"vision.{name}", shape, "plain" if matrix else "vector"))
+        )
         found.append((f"{prefix}{name}.bias", repeats, Tensor(f"vision.{name}.bias", shape[:1], "vector")))
 
     add("embeddings.patch_embedding", hidden, c.size("num_channels", default=3), patch, patch)

@@ -22,6 +22,4 @@ def read_gpt2(c: Fields) -> ModelSpec:
     mixer = Attention(hidden, heads, heads, width, qkv_bias=True, out_bias=True)
     feed_forward = Dense(hidden, inner, gated=False, bias=True)
     groups = stack([mixer] * layers, [feed_forward] * layers, Norms(("ln_1", "ln_2"), bias=True))
-    return model(
-        c, groups, family="gpt2", dialect="gpt2", tied=True, positions=positions, final_norm_bias=True
-    )
+    return model(c, groups, family="gpt2", dialect="gpt2", tied=True, positions=positions, final_norm_bias=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 IGNORED = frozenset(
     """
-    _name_or_path _attn_implementation _commit_hash _from_model_config activation_function architectures attention_dropout attn_implementation
+    _name_or_path _attn_implementation _commit_hash _from_model_config activation_function architectures
+    attention_dropout attn_implementation
     attn_logit_softcapping attn_pdrop auto_map aux_loss_alpha begin_suppress_tokens bos_token_id boi_token_index
     cache_implementation chunk_size_feed_forward conv1d cross_attention_hidden_size decoder_start_token_id do_sample
     embd_pdrop end_token_id eoi_token_index eos_token_id ep_size exponential_decay_length_penalty finetuning_task
@@ -23,5 +24,5 @@ IGNORED = frozenset(
     use_bidirectional_attention use_cache use_associative_scan use_mamba_kernels use_mambapy vision_config
     calc_logits_for_entire_prompt num_logits_to_keep qk_head_dim mlp_bias head_dim rotary_dim
     tie_word_embeddings max_window_size cuda_disable_graph dtype_note attn_type rope_type
-    """.split()
+    """.split()  # noqa: SIM905
 )

@@ -1,0 +1,52 @@
+"""What the chapter's examples are about: its model, its two accelerators, and the length it plans for."""
+
+from __future__ import annotations
+
+from narrows.deployment import Deployment, deploy
+from narrows.hardware import Accelerator, find_accelerator
+from narrows.models import ModelSpec, load_model
+from narrows.models.mixers import Attention
+from narrows.roofline import Bound, Roof, roof
+from narrows.text import Text
+
+LENGTH = 4096
+"""Tokens per request in the chapter's plan."""
+BATCH = 16
+"""Requests at once in the chapter's KV cache example."""
+NAMED = 7 * 10**9
+"""Parameters that the model's name says."""
+HIDDEN = 4096
+"""Rows and columns of the square weight matrix that stands for a layer of the model."""
+
+
+def model() -> ModelSpec:
+    """Llama-2-7b."""
+    return load_model("llama-2-7b")
+
+
+def attention(spec: ModelSpec) -> Attention:
+    """The attention of a model whose layers all have the same."""
+    mixer = spec.groups[0].layer.mixer
+    assert isinstance(mixer, Attention)
+    return mixer
+
+
+def l40s() -> Accelerator:
+    """The accelerator of the chapter's roofline."""
+    return find_accelerator("l40s")
+
+
+def l40s_roof() -> Roof:
+    """Its roof at BF16."""
+    return roof(l40s(), "bf16")
+
+
+def plan(gpu: str, **changed: object) -> Deployment:
+    """The model on one accelerator at the chapter's length, with the engine's share of memory that was usual then."""
+    settings: dict[str, object] = {"max_length": LENGTH, "utilization": 0.9, **changed}
+    return deploy(model(), find_accelerator(gpu), **settings)  # type: ignore[arg-type]
+
+
+def verdict(bound: Bound) -> Text:
+    """The verdict of the roofline, in words."""
+    return Text("compute-bound") if bound == "compute" else Text("memory-bandwidth-bound")

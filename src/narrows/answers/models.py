@@ -1,0 +1,211 @@
+"""`models`: which models are known, and what one is made of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import msgspec
+
+from narrows import __version__
+from narrows.answers.base import Answer, Printed
+from narrows.answers.model import ModelFacts, model_facts
+from narrows.deployment import whole
+from narrows.models import ModelSpec, load_model, read_config
+from narrows.models.catalogue import catalogue
+from narrows.models.feedforward import Dense, FeedForward
+from narrows.models.mixers import Attention, GatedDeltaNet, LatentAttention, Mixer
+from narrows.models.spec import Layer
+from narrows.precision import format_of
+from narrows.text import Text
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """One line of the catalogue. kv_bytes_per_token: of a token that every layer keeps."""
+
+    name: str
+    family: str
+    unique_parameters: int
+    active_parameters: int
+    checkpoint_bytes: int
+    dtype: str
+    quantization: str
+    layers: int
+    max_length: int
+    kv_bytes_per_token: int
+    state_bytes_per_sequence: int
+
+
+class ModelList(Answer, frozen=True, kw_only=True):
+    """The answer of `models` without a name."""
+
+    schema: str = "narrows.models/1"
+    models: tuple[Listed, ...]
+
+
+class LayerKind(msgspec.Struct, frozen=True):
+    """Equal layers, wherever they stand: how many, which, what they are made of."""
+
+    count: int
+    first: tuple[int, ...]
+    mixer: Text
+    feed_forward: Text
+    parameters: int
+    kv_elements_per_token: int
+    window: int | None
+    state_elements: int
+
+
+class Component(msgspec.Struct, frozen=True):
+    """What one component of the model holds: parameters, and bytes in the checkpoint by stored format."""
+
+    name: str
+    parameters: int
+    stored_bytes: int
+    formats: dict[str, int]
+
+
+class ModelDetail(ModelFacts, Printed, frozen=True, kw_only=True):
+    """The answer of `models MODEL`: the facts at one length, the layers, the components.
+
+    It has the fields of `Answer` beside the facts, which stand at the top level of its JSON.
+    """
+
+    schema: str = "narrows.model/1"
+    narrows_version: str = __version__
+    command: str
+    assumptions: tuple[Text, ...] = ()
+    sources: tuple[str, ...] = ()
+    vocab: int
+    hidden: int
+    max_length: int
+    head_tied: bool
+    layer_kinds: tuple[LayerKind, ...]
+    components: tuple[Component, ...]
+
+
+def models(text: str = "") -> ModelList:
+    """The catalogue, or the part of it whose names hold every word of `text`."""
+    words = text.lower().split()
+    found = []
+    for entry in catalogue():
+        if all(word in entry.id.lower() for word in words):
+            spec = read_config(entry.config, name=entry.id, source=entry.source)
+            found.append(
+                Listed(
+                    spec.name,
+                    spec.family,
+                    spec.unique_parameters(),
+                    spec.active_parameters(),
+                    spec.checkpoint_bytes(),
+                    spec.precision.dtype.name,
+                    spec.precision.scheme.label,
+                    spec.layers,
+                    spec.max_length,
+                    spec.kv_bytes_per_token(0),
+                    spec.state_bytes_per_sequence(),
+                )
+            )
+    return ModelList(command="narrows models" + (f" --find '{text}'" if text else ""), models=tuple(found))
+
+
+def model(
+    source: str | ModelSpec, *, length: int | None = None, kv_cache_dtype: str = "auto", assume: str | None = None
+) -> ModelDetail:
+    """One model at `length` tokens (None: its own limit, 4096 where it names none). Raises BadInput."""
+    spec = source if isinstance(source, ModelSpec) else load_model(source, assume=assume)
+    length = (spec.max_length or 4096) if length is None else whole("--length", length)
+    kv = None if kv_cache_dtype == "auto" else format_of(kv_cache_dtype)
+    facts = model_facts(spec, length, kv)
+    return ModelDetail(
+        **{name: getattr(facts, name) for name in facts.__struct_fields__},
+        command=f"narrows models {spec.name} --length {length}",
+        assumptions=spec.assumptions,
+        sources=(spec.source,) if spec.source else (),
+        vocab=spec.vocab,
+        hidden=spec.hidden,
+        max_length=spec.max_length,
+        head_tied=spec.head_tied,
+        layer_kinds=_kinds(spec),
+        components=_components(spec),
+    )
+
+
+def _kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
+    positions: dict[Layer, list[int]] = {}
+    counts: dict[Layer, int] = defaultdict(int)
+    for group in spec.groups:
+        positions.setdefault(group.layer, []).append(group.first)
+        counts[group.layer] += group.repeat
+    found = []
+    for layer, first in positions.items():
+        rows = layer.mixer.cache()
+        found.append(
+            LayerKind(
+                counts[layer],
+                tuple(first[:6]),
+                _mixer(layer.mixer),
+                _feed_forward(layer.feed_forward),
+                sum(t.elements for t in layer.tensors() if t.use != "buffer"),
+                sum(row.elements_per_token for row in rows),
+                rows[0].window if rows else None,
+                sum(row.elements for row in layer.mixer.state()),
+            )
+        )
+    return tuple(found)
+
+
+def _mixer(mixer: Mixer) -> Text:
+    if isinstance(mixer, Attention):
+        kind = "MHA" if mixer.heads == mixer.kv_heads else "MQA" if mixer.kv_heads == 1 else "GQA"
+        shape = {"kind": kind, "heads": mixer.heads, "kv": mixer.kv_heads, "width": mixer.head_dim}
+        if mixer.window is None:
+            return Text("{kind}, {heads} heads, {kv} KV heads of {width}", **shape)
+        return Text("{kind}, {heads} heads, {kv} KV heads of {width}, window {window}", **shape, window=mixer.window)
+    if isinstance(mixer, LatentAttention):
+        return Text(
+            "MLA, {heads} heads, latent {latent} + rotary key {rope}",
+            heads=mixer.heads,
+            latent=mixer.kv_rank,
+            rope=mixer.rope,
+        )
+    if isinstance(mixer, GatedDeltaNet):
+        return Text(
+            "gated delta net, {heads} value heads of {key} × {value}",
+            heads=mixer.value_heads,
+            key=mixer.key_dim,
+            value=mixer.value_dim,
+        )
+    return Text("Mamba, {inner} channels × state {state}", inner=mixer.inner, state=mixer.state_size)
+
+
+def _feed_forward(part: FeedForward | None) -> Text:
+    if part is None:
+        return Text("none")
+    if isinstance(part, Dense):
+        return Text("dense, width {width}", width=part.intermediate)
+    if part.shared:
+        return Text(
+            "{experts} experts of width {width}, {top} per token, and a shared one of {shared}",
+            experts=part.experts,
+            width=part.intermediate,
+            top=part.top_k,
+            shared=part.shared,
+        )
+    return Text(
+        "{experts} experts of width {width}, {top} per token",
+        experts=part.experts,
+        width=part.intermediate,
+        top=part.top_k,
+    )
+
+
+def _components(spec: ModelSpec) -> tuple[Component, ...]:
+    parameters: dict[str, int] = defaultdict(int)
+    formats: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in spec.tensor_table():
+        parameters[row.component] += row.elements if row.tensor.use != "buffer" else 0
+        for part in row.parts:
+            formats[row.component][part.format.name] += part.bytes * row.tensor.copies * row.count
+    return tuple(
+        Component(name, parameters[name], sum(formats[name].values()), dict(formats[name])) for name in parameters
+    )

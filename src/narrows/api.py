@@ -1,0 +1,19 @@
+"""The Python API: the functions of the command line, whose answers print and display themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narrows.answers.base import Printed
+from narrows.answers.explain import explain
+from narrows.answers.fit import fit
+from narrows.answers.gpus import gpus
+from narrows.answers.models import model, models
+from narrows.models import load_model
+from narrows.report.render import answer_html, answer_text
+from narrows.text import BadInput
+
+Printed.as_text = staticmethod(answer_text)
+Printed.as_html = staticmethod(answer_html)
+
+__all__: list[Any] = ["BadInput", "explain", "fit", "gpus", "load_model", "model", "models"]

@@ -1,0 +1,34 @@
+"""`narrows gpus`."""
+
+from __future__ import annotations
+
+import click
+
+from narrows.cli.options import as_json, emit, lang, option
+from narrows.report.i18n import _
+
+
+def _run(
+    text: str, vendor: str | None, min_memory: str | None, precision: str | None, cloud: str | None, as_json: bool
+) -> None:
+    from narrows.answers.gpus import gpus
+    from narrows.units import size
+
+    least = size("--min-memory", min_memory) if min_memory is not None else None
+    emit(gpus(text, vendor=vendor, min_memory=least, precision=precision, cloud=cloud), as_json)
+
+
+command = click.Command(
+    "gpus",
+    callback=_run,
+    help=_("Accelerators whose names hold TEXT (default: all), with usable memory, peaks, ridge points and prices."),
+    params=[
+        click.Argument(["text"], required=False, default=""),
+        option("--vendor", help=_("Of this vendor, such as nvidia.")),
+        option("--min-memory", metavar="SIZE", help=_("With at least this memory, such as 80GB.")),
+        option("--precision", help=_("With a peak at this precision, such as fp8.")),
+        option("--cloud", help=_("Prices of this cloud only, such as aws.")),
+        as_json(),
+        lang(),
+    ],
+)

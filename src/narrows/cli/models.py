@@ -1,0 +1,38 @@
+"""`narrows models`."""
+
+from __future__ import annotations
+
+import click
+
+from narrows.cli.options import as_json, emit, lang, option
+from narrows.report.i18n import _
+
+
+def _run(
+    model: str | None, find: str, length: int | None, kv_cache_dtype: str, assume: str | None, as_json: bool
+) -> None:
+    from narrows.answers import models as answers
+
+    if model is None:
+        emit(answers.models(find), as_json)
+    else:
+        emit(answers.model(model, length=length, kv_cache_dtype=kv_cache_dtype, assume=assume), as_json)
+
+
+command = click.Command(
+    "models",
+    callback=_run,
+    help=_(
+        "Without MODEL: the bundled catalogue. With MODEL (a config.json, a directory, '-' or a name): its structure, "
+        "parameters, bytes and cache."
+    ),
+    params=[
+        click.Argument(["model"], required=False),
+        option("--find", default="", metavar="WORDS", help=_("List only names that hold these words.")),
+        option("--length", type=int, help=_("Tokens of one sequence. Default: the model's limit.")),
+        option("--kv-cache-dtype", default="auto", show_default=True, help=_("Format of the KV cache.")),
+        option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
+        as_json(),
+        lang(),
+    ],
+)

@@ -1,0 +1,130 @@
+"""The report of `fit`: verdict, comparison, ledger, idle → peak, mends, and what was assumed."""
+
+from __future__ import annotations
+
+from narrows.answers.fit import Candidate, Fit, Mend
+from narrows.report.console import Bars, Column, Paragraph, Part, Segment, Table
+from narrows.report.i18n import _, say
+from narrows.report.words import word
+from narrows.units import GIB, binary, count, decimal, gib, parameters, usd
+
+TERMS = ("weights", "kv_cache", "state", "activations", "graphs", "runtime")
+
+
+def fit_report(answer: Fit) -> list[Part]:
+    """All parts, in the order a person asks: does it fit, what fits, where do the bytes go, what would help."""
+    parts: list[Part] = [Paragraph(_headline(answer), "heading")]
+    for one in answer.candidates:
+        parts.append(
+            Paragraph(f"{_label(one)}: {word(one.verdict)} — {say(one.reason)}", "good" if one.fits else "bad")
+        )
+        parts += _mends(one)
+    parts.append(_comparison(answer))
+    parts.append(_ledger(answer))
+    parts.append(_growth(answer))
+    parts.append(_rule(answer))
+    notes = [say(text) for text in answer.assumptions]
+    notes += [say(text) for text in dict.fromkeys(text for one in answer.candidates for text in one.reserve_basis)]
+    parts.append(Paragraph(_("How this is known"), "heading"))
+    parts += [Paragraph("· " + note, "dim") for note in notes]
+    priced = [one for one in answer.candidates if one.instance]
+    if priced:
+        shown = "; ".join(f"{one.instance} {usd(one.usd_per_hour or 0)} ({one.price_as_of})" for one in priced)
+        parts.append(Paragraph("· " + _("price per hour, on demand: {instances}").format(instances=shown), "dim"))
+    return parts
+
+
+def _label(one: Candidate) -> str:
+    short = one.gpu_name.split(" ", 1)[-1]  # without the vendor
+    name = short if one.count == 1 else f"{one.count} × {short}"
+    split = "".join(f" {flag}{n}" for flag, n in (("TP", one.tensor_parallel), ("PP", one.pipeline_parallel)) if n > 1)
+    return name + split
+
+
+def _headline(answer: Fit) -> str:
+    model = answer.model
+    return _("{name}: {total} parameters, {size} stored; {kv} of KV cache per sequence of {length} tokens").format(
+        name=model.name,
+        total=parameters(model.unique_parameters),
+        size=decimal(model.checkpoint_bytes),
+        kv=binary(model.kv_bytes_per_sequence),
+        length=count(model.length),
+    )
+
+
+def _mends(one: Candidate) -> list[Part]:
+    def line(mend: Mend) -> str:
+        fits = _("{batch} × {length} tokens fit then").format(
+            batch=count(mend.max_batch), length=count(mend.max_length)
+        )
+        return f"{mend.change} — {say(mend.text)} ({fits})"
+
+    if one.mend is None:
+        return []
+    lines = [_("nearest that fits: {mend}").format(mend=line(one.mend))]
+    lines += [_("or: {mend}").format(mend=line(mend)) for mend in one.other_mends]
+    return [Paragraph(text, indent=2) for text in lines]
+
+
+def _comparison(answer: Fit) -> Table:
+    length = count(answer.model.length)
+    columns = [
+        Column(_("accelerator")),
+        Column(_("usable"), "right"),
+        Column(_("max batch at {length}").format(length=length), "right"),
+        Column(_("max length × batch"), "right"),
+        Column(_("KV tokens"), "right"),
+        Column(_("$/h"), "right"),
+        Column(_("$/h per sequence"), "right"),
+    ]
+    rows = [
+        (
+            _label(one),
+            gib(one.terms.usable),
+            count(one.max_batch),
+            f"{count(one.max_length)} × {count(one.max_length_batch)}",
+            count(one.kv_tokens),
+            usd(one.usd_per_hour) if one.usd_per_hour is not None else "–",
+            usd(one.usd_per_hour_per_sequence) if one.usd_per_hour_per_sequence is not None else "–",
+        )
+        for one in answer.candidates
+    ]
+    return Table(columns, rows)
+
+
+def _ledger(answer: Fit) -> Table:
+    columns = [Column(_("GiB per device")), *(Column(_label(one), "right") for one in answer.candidates)]
+    names = [name for name in TERMS if name != "state" or any(one.terms.state for one in answer.candidates)]
+    rows = []
+    for name in (*names, "free", "unclaimed", "usable"):
+        label = word(name)
+        if name == "kv_cache":
+            label = _("KV cache ({batch} × {length} tokens)").format(
+                batch="/".join(count(one.batch) for one in answer.candidates), length=count(answer.model.length)
+            )
+        if name == "unclaimed":
+            shares = "/".join(dict.fromkeys(f"{one.gpu_memory_utilization:g}" for one in answer.candidates))
+            label = _("unclaimed (utilization {share})").format(share=shares)
+        rows.append((label, *(f"{getattr(one.terms, name) / GIB:.2f}" for one in answer.candidates)))
+    return Table(columns, rows, strong=frozenset({len(rows) - 1}))
+
+
+def _growth(answer: Fit) -> Bars:
+    rows: list[tuple[str, list[Segment], str]] = []
+    for one in answer.candidates:
+        rows.append((_label(one), [], ""))
+        for moment in one.growth:
+            segments = [Segment(word(name), getattr(moment.terms, name) / GIB) for name in TERMS]
+            rows.append((f"  {word(moment.name)}", [s for s in segments if s.value], f"{moment.used / GIB:.1f} GiB"))
+    return Bars(rows, max(one.terms.usable for one in answer.candidates) / GIB)
+
+
+def _rule(answer: Fit) -> Paragraph:
+    verdicts = ", ".join(
+        f"{_label(one)}: {_('enough') if one.rule_of_thumb.holds else _('not enough')}" for one in answer.candidates
+    )
+    return Paragraph(
+        _("Rule of thumb (2 × the weights = {size} per device): {verdicts}.").format(
+            size=gib(answer.candidates[0].rule_of_thumb.bytes), verdicts=verdicts
+        )
+    )

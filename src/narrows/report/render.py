@@ -1,0 +1,54 @@
+"""An answer as text or HTML, whichever answer it is: what `print()` and notebooks show."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from narrows.answers.base import Printed
+from narrows.report.console import Bars, Paragraph, Part, Table, to_text
+
+_REPORTS = {
+    "Fit": ("narrows.report.fit", "fit_report"),
+    "ModelList": ("narrows.report.models", "models_report"),
+    "ModelDetail": ("narrows.report.models", "model_report"),
+    "GpuList": ("narrows.report.gpus", "gpus_report"),
+    "Explanation": ("narrows.report.explain", "explain_report"),
+}
+
+
+def parts_of(answer: Printed) -> list[Part]:
+    """The report of an answer, in parts."""
+    module, function = _REPORTS[type(answer).__name__]
+    parts: list[Part] = getattr(import_module(module), function)(answer)
+    return parts
+
+
+def answer_text(answer: Printed) -> str:
+    """The report as plain text."""
+    return to_text(parts_of(answer))
+
+
+def answer_html(answer: Printed) -> str:
+    """The report as HTML for a notebook: paragraphs and tables, escaped, without style of its own."""
+    from html import escape
+
+    found = []
+    for part in parts_of(answer):
+        if isinstance(part, Table):
+            head = "".join(f"<th>{escape(column.heading)}</th>" for column in part.columns)
+            rows = "".join(
+                "<tr>"
+                + "".join(
+                    f'<td style="text-align:{column.align}">{escape(cell)}</td>'
+                    for column, cell in zip(part.columns, row, strict=True)
+                )
+                + "</tr>"
+                for row in part.rows
+            )
+            caption = f"<caption>{escape(part.title)}</caption>" if part.title else ""
+            found.append(f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+        elif isinstance(part, Bars):
+            found.append(f"<pre>{escape(to_text([part]))}</pre>")
+        elif isinstance(part, Paragraph):
+            found.append(f"<h4>{escape(part.text)}</h4>" if part.tone == "heading" else f"<p>{escape(part.text)}</p>")
+    return "".join(found)
