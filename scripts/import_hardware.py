@@ -97,7 +97,7 @@ def prose(text: str) -> str:
 
 def accelerator(row: dict[str, str]) -> dict[str, Any]:
     """One device in the columns of the bundled table, in their order."""
-    label, notes = row["memory_label"], prose(row["notes"])
+    label, notes = row["memory_label"].split(" / ")[0], prose(row["notes"])
     options = re.search(r"\.? ?memory options GiB: ([\d ]+)$", notes)
     sram = integer(row["sram_bytes"])
     if not sram and row["sm_count"] and row["compute_capability"] in L1_PER_SM_KIB:

@@ -119,3 +119,36 @@ class DecodeAttention(Operator, frozen=True):
         """K and V of the context, the query and the output."""
         per_sequence = 2 * self.context * self.kv_heads * self.head_dim + 2 * self.heads * self.head_dim
         return self.batch * self.width * per_sequence
+
+
+class PrefillAttention(Operator, frozen=True):
+    """`tokens` queries against as many keys, all heads of one layer and one sequence, without a mask.
+
+    naive: three kernels, so the scores and then the probabilities, tokens × tokens per head each, are written to
+    device memory and read back. fused: tiles of them live and die in on-chip memory; only Q, K, V and the output
+    move, each once (the least possible: K and V are read again where they do not fit).
+    Source: Dao et al., FlashAttention (2022), algorithms 0 and 1. A causal mask halves FLOPs and score traffic.
+    """
+
+    tokens: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    fused: bool = True
+    width: int = 2
+
+    @property
+    def flops(self) -> int:
+        """2 products of 2·tokens²·head_dim FLOPs per head; the softmax is left out (a few FLOPs per score)."""
+        return 4 * self.tokens**2 * self.heads * self.head_dim
+
+    @property
+    def score_bytes(self) -> int:
+        """One tokens × tokens matrix for every head."""
+        return self.width * self.heads * self.tokens**2
+
+    @property
+    def bytes(self) -> int:
+        """Q, K, V and the output; naive also scores and probabilities, each written once and read once."""
+        own = self.width * self.tokens * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        return own if self.fused else own + 4 * self.score_bytes

@@ -275,6 +275,8 @@ def _reason(deployment: Deployment, room: Capacity, load: int, verdict: Verdict)
 
 _SHORTEST = 256
 """A sequence shorter than this serves nobody, so no such length is offered as a mend."""
+_PAGE = 16
+"""A length offered as a mend is a whole number of the engine's usual pages, so that rounding up cannot undo it."""
 
 
 def _mends(
@@ -293,8 +295,8 @@ def _mends(
         return Mend(change, text, left.max_batch, left.max_length, price.usd_per_hour if price else None)
 
     if room.pool > 0:
-        if room.max_length >= _SHORTEST:
-            shorter = room.max_length
+        shorter = room.max_length // _PAGE * _PAGE
+        if shorter >= _SHORTEST:
             yield from _some(
                 tried(f"--max-len {shorter}", Text("at most {n} tokens per sequence", n=shorter), max_length=shorter)
             )

@@ -6,7 +6,6 @@ A name is words. Sizes (`80GB`, `46068 MiB`) are compared with the memory; words
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import msgspec
@@ -17,7 +16,7 @@ from narrows.text import BadInput
 from narrows.units import GIB
 
 LONGEST_NAME = 200
-"""Characters; the longest name in the catalogue has a quarter of that."""
+"""Characters; the longest name in the catalogue has about a quarter of that."""
 
 _UNITS = frozenset({"g", "gb", "gib", "mb", "mib"})
 _VENDORS = frozenset({"nvidia", "amd", "intel", "google", "aws", "apple"})
@@ -29,7 +28,6 @@ _EMPTY = frozenset(
 _BRANDS = frozenset({"arc", "epyc", "instinct", "jetson", "radeon", "rtx", "rx", "tpu", "xeon"})
 """Words that may be left out, but where given must be the device's own."""
 
-
 _SPACES = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 
@@ -38,20 +36,20 @@ def _words(text: str) -> list[str]:
     return text.encode("ascii", "replace").decode().translate(_SPACES).split()
 
 
-def _split(text: str) -> tuple[list[str], set[int]]:
-    """The words of a name that are no memory sizes, and the sizes in GB (MiB as GiB): `80gb`, `80 GB`, `46068 MiB`."""
-    words: list[str] = []
+def _split(words: list[str]) -> tuple[list[str], set[int]]:
+    """The words that are no memory sizes, and the sizes in GB (MiB as GiB): `80gb`, `80 gb`, `46068 mib`."""
+    rest: list[str] = []
     sizes: set[int] = set()
-    for word in _words(text):
+    for word in words:
         number = word.rstrip("gibm")
         unit = word[len(number) :]
-        if not number and words and words[-1].isdigit():
-            number = words.pop()
+        if unit in _UNITS and not number and rest and rest[-1].isdigit():
+            number = rest.pop()
         if unit in _UNITS and number.isdigit():
             sizes.add(round(int(number) / 1024) if unit.startswith("m") else int(number))
         else:
-            words.append(word)
-    return words, sizes
+            rest.append(word)
+    return rest, sizes
 
 
 def _tells(word: str) -> bool:
@@ -83,7 +81,7 @@ def _known() -> tuple[_Known, ...]:
         if "(" in device.name:
             names.append(device.name.split("(")[0])
         spelt = [_words(name.lower()) for name in names]
-        bare = [_split(name.lower())[0] for name in names]
+        bare = [_split(words)[0] for words in spelt]
         build = set(_words(f"{device.memory_type} {device.form_factor}".lower()))
         telling = {w for name, words in zip(names, bare, strict=True) if "(" not in name for w in words} - build
         known.append(
@@ -117,7 +115,7 @@ def find_accelerator(text: str) -> Accelerator:
         raise BadInput("no accelerator has a name of {length} characters; 'narrows gpus' lists them", length=len(text))
     if name in _exact():
         return _exact()[name]
-    sizeless, sizes = _split(name)
+    sizeless, sizes = _split(_words(name))
     words = frozenset(sizeless) - _EMPTY
     pool = [known for known in _known() if words & _VENDORS <= known.words]
 
@@ -148,8 +146,11 @@ def _comes_with(device: Accelerator, gigabytes: int) -> bool:
     """Whether people may say that this device has so many GB: by its label, its binary size, or an option."""
     if device.is_cpu:
         return 0 < gigabytes * GIB <= device.memory_bytes
-    labels = [int(number) for number in re.findall(r"([0-9]+)(?:\.[0-9]+)? Gi?B", device.memory_label)]
-    return gigabytes in (*labels, *device.memory_options, round(device.memory_bytes / GIB))
+    return gigabytes in (
+        *_split(_words(device.memory_label.lower()))[1],
+        *device.memory_options,
+        round(device.memory_bytes / GIB),
+    )
 
 
 def _configured(device: Accelerator, gigabytes: set[int]) -> Accelerator:

@@ -105,7 +105,7 @@ def _compressed(q: Fields) -> tuple[Scheme, tuple[str, ...]]:
         raise BadInput(
             "'quantization_config' has several groups with rules of their own, which narrows does not read yet"
         )
-    group = Fields(next(iter(groups.values())) or {}, f"{q.path}config_groups.")
+    group = Fields(groups, f"{q.path}config_groups.").nested(next(iter(groups)))
     weights = group.nested("weights")
     bits, kind, strategy = weights.size("num_bits"), weights.raw("type"), weights.raw("strategy")
     static = isinstance(group.raw("input_activations"), dict) and not group.nested("input_activations").flag(

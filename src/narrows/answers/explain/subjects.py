@@ -41,7 +41,7 @@ def l40s_roof() -> Roof:
     return roof(l40s(), "bf16")
 
 
-def plan(gpu: str, **changed: object) -> Deployment:
+def plan_on(gpu: str, **changed: object) -> Deployment:
     """The model on one accelerator at the chapter's length, with the engine's share of memory that was usual then."""
     settings: dict[str, object] = {"max_length": LENGTH, "utilization": 0.9, **changed}
     return deploy(model(), find_accelerator(gpu), **settings)  # type: ignore[arg-type]

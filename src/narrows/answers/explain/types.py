@@ -123,7 +123,7 @@ def exact(value: float, unit: str) -> Quantity:
     return Quantity(value, unit, "exact")
 
 
-def known(value: float, unit: str, kind: Kind) -> Quantity:
+def of_kind(value: float, unit: str, kind: Kind) -> Quantity:
     """A number and how it is known."""
     return Quantity(value, unit, kind)
 

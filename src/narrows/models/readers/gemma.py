@@ -42,6 +42,7 @@ _GEMMA3_DEFAULTS = {
     "intermediate_size": 9216,
     "num_hidden_layers": 26,
     "num_attention_heads": 8,
+    "max_position_embeddings": 131072,
 }
 """transformers' Gemma3TextConfig; the hub's multimodal files leave many of them out."""
 

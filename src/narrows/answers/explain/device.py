@@ -1,0 +1,105 @@
+"""`hierarchy`: memories between GPU memory and the compute units, and attention that stays on the chip."""
+
+from __future__ import annotations
+
+from narrows.answers.explain.picture import picture
+from narrows.answers.explain.subjects import LENGTH, attention, l40s, l40s_roof, model, verdict
+from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, number, row, step, table, words
+from narrows.hardware import Accelerator
+from narrows.step import PrefillAttention
+from narrows.text import Text
+from narrows.units import bandwidth, binary, count, decimal, gib
+
+
+def hierarchy() -> Topic:
+    """Sizes of the L40S's memories; naive against fused attention of one head over 4096 tokens."""
+    device, top = l40s(), l40s_roof()
+    dim = attention(model()).head_dim
+    naive = PrefillAttention(LENGTH, 1, 1, dim, fused=False)
+    fused = PrefillAttention(LENGTH, 1, 1, dim, fused=True)
+    return Topic(
+        "hierarchy",
+        Text("The way of a byte: GPU memory → L2 → L1 / shared memory → registers → units"),
+        (
+            step(
+                "levels",
+                Text("Each level is nearer to the units, faster and smaller. {gpu}:", gpu=device.name),
+                table=table((Text("level"), Text("size"), Text("bandwidth")), *_levels(device)),
+            ),
+            step(
+                "reference",
+                Text(
+                    "The first leg is the slowest, and every byte that is used once must take it: so its bandwidth is the "
+                    "reference of the roofline. What the name hides: \"HBM\" stands for any memory beside the chip; this GPU has {kind}.",
+                    kind=device.memory_type,
+                ),
+            ),
+            step(
+                "exception",
+                Text("FlashAttention is the exception. One head over {length} tokens, head dim {dim}, does either way:", length=LENGTH, dim=dim),
+                f"2 × 2 × {LENGTH}² × {dim} = {naive.flops / 1e9:.2f}×10⁹ FLOP",
+                exact(naive.flops, "FLOP"),
+            ),
+            step(
+                "scores",
+                Text("Naive attention makes a matrix of scores, far larger than the on-chip memory of one multiprocessor:"),
+                f"{naive.width} B × {LENGTH}² = {binary(naive.score_bytes, 0)}",
+                exact(naive.score_bytes, "B"),
+            ),
+            *_traffic("naive", Text("It writes the scores, reads them for the softmax, writes the probabilities and reads them again:"), naive, f" + 4 × {decimal(naive.score_bytes)}"),
+            *_traffic("fused", Text("Fused, tiles of the scores never leave the chip; Q, K, V and the output move once (the least possible):"), fused, ""),
+            step(
+                "verdicts",
+                Text(
+                    "The same FLOPs, {ratio} times fewer bytes: naive attention is {naive}, fused attention is {fused}.",
+                    ratio=f"{naive.bytes / fused.bytes:.0f}",
+                    naive=verdict(top.bound(naive.intensity)),
+                    fused=verdict(top.bound(fused.intensity)),
+                ),
+                f"{naive.intensity:.0f} < {top.ridge:.0f} < {count(fused.intensity)} FLOP/B",
+                exact(naive.bytes / fused.bytes, "1"),
+            ),
+        ),
+        (CHAPTER, device.source, "Dao et al., FlashAttention (2022)"),
+        roofline=picture(device, [(Text("naive attention"), naive.intensity), (Text("fused attention"), fused.intensity)]),
+    )
+
+
+def _levels(device: Accelerator) -> list[Row]:
+    """What the catalogue knows of each level; unknown sizes are left out."""
+    rows = [
+        row(
+            "memory",
+            words(Text("GPU memory ({kind})", kind=device.memory_type)),
+            number(gib(device.memory_bytes), device.memory_bytes, "B"),
+            number(bandwidth(device.memory_bandwidth), device.memory_bandwidth, "B/s", "cited"),
+            known="cited",
+        )
+    ]
+    if device.l2_bytes is not None:
+        rows.append(row("l2", words("L2"), number(binary(device.l2_bytes, 0), device.l2_bytes, "B", "cited"), words("–"), known="cited"))
+    if device.sram_bytes is not None and device.sm_count:
+        each = device.sram_bytes // device.sm_count
+        shown = f"{device.sm_count} × {binary(each, 0)} = {binary(device.sram_bytes)}"
+        rows.append(row("sram", words(Text("L1 / shared memory (SRAM)")), number(shown, device.sram_bytes, "B", "cited"), words("–"), known="cited"))
+    return rows
+
+
+def _traffic(name: str, text: Text, work: PrefillAttention, scores: str) -> list[Step]:
+    own = work.bytes - (0 if work.fused else 4 * work.score_bytes)
+    return [
+        step(
+            f"{name}_bytes",
+            text,
+            f"4 × {work.width} B × {LENGTH} × {work.head_dim}{scores} = {decimal(own)}{scores} = {decimal(work.bytes)}"
+            if scores
+            else f"4 × {work.width} B × {LENGTH} × {work.head_dim} = {decimal(work.bytes)}",
+            exact(work.bytes, "B"),
+        ),
+        step(
+            f"{name}_intensity",
+            Text("That is an intensity of:"),
+            f"{work.flops / 1e9:.2f}×10⁹ FLOP ÷ {decimal(work.bytes)} = {work.intensity:,.2f} FLOP/B",
+            exact(work.intensity, "FLOP/B"),
+        ),
+    ]

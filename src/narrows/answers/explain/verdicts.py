@@ -1,0 +1,103 @@
+"""`prescription` and `summary`: from the verdict to what to do, and the chapter in three rows."""
+
+from __future__ import annotations
+
+from narrows.answers.explain.subjects import BATCH, HIDDEN, LENGTH, NAMED, l40s, l40s_roof, model
+from narrows.answers.explain.types import CHAPTER, Topic, exact, number, row, step, table, words
+from narrows.roofline import PRESCRIPTIONS, roof
+from narrows.step import Matmul
+from narrows.text import Text
+from narrows.units import binary, decimal, seconds
+
+_VERDICTS = {
+    "compute": Text("compute-bound → fewer or cheaper FLOPs:"),
+    "memory bandwidth": Text("memory-bandwidth-bound → move fewer bytes, or use each more often:"),
+    "capacity": Text("capacity-bound → keep fewer bytes:"),
+}
+
+
+def prescription() -> Topic:
+    """What helps each verdict, and two changes tried on both phases of a 4096 × 4096 product."""
+    device, top = l40s(), l40s_roof()
+    faster = roof(device, "fp8")
+    fast = type(top)(faster.peak, top.bandwidth)
+    rows = []
+    for name, label, tokens in (("decode", Text("decode, 1 row"), 1), ("prefill", Text("prefill, {n} rows", n=LENGTH), LENGTH)):
+        before = top.time(Matmul(tokens, HIDDEN, HIDDEN))
+        fewer = top.time(Matmul(tokens, HIDDEN, HIDDEN, width=1))
+        cheaper = fast.time(Matmul(tokens, HIDDEN, HIDDEN))
+        rows.append(row(name, words(label), *(number(seconds(value), value, "s") for value in (before, fewer, cheaper))))
+    columns = (Text("product"), Text("as it is"), Text("half the bytes"), Text("the FP8 peak ({times} ×)", times=f"{faster.peak / top.peak:.2f}"))
+    return Topic(
+        "prescription",
+        Text("From verdict to prescription"),
+        (
+            *(step(name.replace(" ", "_"), text, points=PRESCRIPTIONS[name]) for name, text in _VERDICTS.items()),
+            step(
+                "tried",
+                Text("The wrong medicine does nothing. Least time of [rows, h] × [h, h] on the {gpu}, h = {hidden}:", gpu=device.name, hidden=HIDDEN),
+                table=table(columns, *rows),
+            ),
+        ),
+        (CHAPTER, device.source),
+    )
+
+
+def summary() -> Topic:
+    """Loading is bound by capacity, long prefill by compute, decode by bandwidth."""
+    device, top, spec = l40s(), l40s_roof(), model()
+    weights = NAMED * spec.precision.dtype.bits // 8
+    total = BATCH * spec.kv_bytes_per_sequence(LENGTH)
+    prefill, decode = Matmul(LENGTH, HIDDEN, HIDDEN).intensity, Matmul(1, HIDDEN, HIDDEN).intensity
+    return Topic(
+        "summary",
+        Text("Summary: three phases, three limits"),
+        (
+            step(
+                "table",
+                Text("Llama-2-7b on the {gpu}:", gpu=device.name),
+                table=table(
+                    (Text("phase"), Text("limit"), Text("figure"), Text("against"), Text("see")),
+                    row(
+                        "loading",
+                        words(Text("loading")),
+                        words(Text("GPU memory capacity")),
+                        number(decimal(weights, 0), weights, "B"),
+                        words(Text("weights, from the name")),
+                        words("weights"),
+                    ),
+                    row(
+                        "kv",
+                        words(""),
+                        words(""),
+                        number(f"{binary(total, 0)}", total, "B"),
+                        words(Text("KV cache, {batch} × {length} (\"32 GB\")", batch=BATCH, length=LENGTH)),
+                        words("kv"),
+                    ),
+                    row(
+                        "prefill",
+                        words(Text("prefill")),
+                        words(Text("compute, when the prompt is long")),
+                        number(f"{prefill:,.0f} FLOP/B", prefill, "FLOP/B"),
+                        words(Text("ridge {ridge} FLOP/B, at s = {s}", ridge=f"{top.ridge:.0f}", s=LENGTH)),
+                        words("phases"),
+                    ),
+                    row(
+                        "decode",
+                        words(Text("decode")),
+                        words(Text("memory bandwidth, always")),
+                        number(f"{decode:.1f} FLOP/B", decode, "FLOP/B"),
+                        words(Text("ridge {ridge} FLOP/B", ridge=f"{top.ridge:.0f}")),
+                        words("batching"),
+                    ),
+                ),
+            ),
+            step(
+                "ratio",
+                Text("At s = {s} the two phases of the same model are this far apart:", s=LENGTH),
+                f"{prefill:,.2f} ÷ {decode:.4f} = {prefill / decode:,.0f} ×",
+                exact(prefill / decode, "1"),
+            ),
+        ),
+        (CHAPTER, device.source),
+    )

@@ -1,0 +1,48 @@
+"""The report of `explain`: sentences, derivations with the numbers put in, and tables."""
+
+from __future__ import annotations
+
+from narrows.answers.explain import ExampleTable, Explanation, Step, Topic
+from narrows.report.console import Column, Paragraph, Part, Table
+from narrows.report.i18n import _, say
+from narrows.report.words import word
+
+
+def explain_report(answer: Explanation) -> list[Part]:
+    """All topics, one after the other."""
+    parts: list[Part] = []
+    for index, topic in enumerate(answer.topics):
+        if index:
+            parts.append(Paragraph(""))
+        parts += _topic(topic, numbered=f"{index + 1}. " if len(answer.topics) > 1 else "")
+    return parts
+
+
+def _topic(topic: Topic, numbered: str) -> list[Part]:
+    parts: list[Part] = [Paragraph(f"{numbered}{say(topic.title)}  [{topic.id}]", "heading"), Paragraph("")]
+    for step in topic.steps:
+        parts += _step(step)
+    parts += [Paragraph(_("source: {source}").format(source=source), "dim", 2) for source in topic.sources]
+    if topic.more:
+        parts.append(Paragraph(_("try: {command}").format(command=topic.more), "dim", 2))
+    return parts
+
+
+def _step(step: Step) -> list[Part]:
+    parts: list[Part] = [Paragraph(say(step.text), indent=2)]
+    parts += [Paragraph("· " + say(point), indent=4) for point in step.points]
+    if step.derivation is not None:
+        kind = step.result.kind if step.result else "exact"
+        mark = "" if kind == "exact" else f"   [{word(kind)}]"
+        parts.append(Paragraph(say(step.derivation) + mark, "good", 6))
+    if step.table is not None:
+        parts.append(_table(step.table))
+    return parts
+
+
+def _table(table: ExampleTable) -> Table:
+    numbers = [any(row.cells[i].quantity for row in table.rows) for i in range(len(table.columns))]
+    columns = [Column(say(text), "right" if right else "left") for text, right in zip(table.columns, numbers, strict=True)]
+    known = {"computed": _("computed"), "cited": _("cited")}
+    rows = [(*(say(cell.text) for cell in row.cells), known[row.known]) for row in table.rows]
+    return Table([*columns, Column(_("known"))], rows)

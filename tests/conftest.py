@@ -1,0 +1,41 @@
+"""Fixtures that several tests share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from narrows.report.i18n import use_language
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    """Every test starts and ends in English."""
+    use_language("en")
+    yield
+    use_language("en")
+
+
+@pytest.fixture
+def narrows() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the command line in a process of its own, as a user does."""
+
+    def run(*arguments: str, stdin: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+        import os
+
+        done = subprocess.run(
+            [sys.executable, "-m", "narrows", *arguments],
+            input=stdin if stdin is not None else b"",
+            capture_output=True,
+            timeout=120,
+            env={**os.environ, "NARROWS_LANG": "en", **environment},
+        )
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run

@@ -1,0 +1,72 @@
+"""Parameters and caches equal what transformers builds, for every row of the oracle of the families narrows reads."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from narrows.models import ModelSpec, read_config
+
+from .conftest import DATA
+
+ROWS = [json.loads(line) for line in gzip.open(DATA / "oracle.jsonl.gz", "rt", encoding="utf-8")]
+
+
+def spec_of(row: dict[str, Any]) -> ModelSpec:
+    return read_config(row["config"], name=row["key"])
+
+
+def cached_by_transformers(spec: ModelSpec, length: int) -> int:
+    """transformers keeps W − 1 tokens of a window (the next one completes it), and counts constant state as cache."""
+    kept = sum(
+        layers * row.elements_per_token * (length if row.window is None else min(length, row.window - 1))
+        for layers, row in spec.cache_rows()
+    )
+    return kept + spec.state_elements()
+
+
+def ids(row: dict[str, Any]) -> str:
+    return f"{row['set'].split('-')[1]}-{row['key']}-{row['seed']}"
+
+
+def test_the_oracle_covers_every_family_that_has_a_class_of_its_own() -> None:
+    from narrows.models.readers import FAMILIES
+
+    # kimi_k2 is DeepSeek-V3's class under another name
+    assert {row["config"]["model_type"] for row in ROWS} == set(FAMILIES) - {"kimi_k2"}
+    assert len(ROWS) == 57
+
+
+@pytest.mark.parametrize("row", ROWS, ids=ids)
+def test_unique_parameters_are_exact(row: dict[str, Any]) -> None:
+    assert spec_of(row).unique_parameters() == row["total_params"]
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r["active_params"]], ids=ids)
+def test_active_parameters_are_exact(row: dict[str, Any]) -> None:
+    assert spec_of(row).active_parameters() == row["active_params"]
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r["cache_elements"]], ids=ids)
+def test_cache_and_state_elements_are_exact(row: dict[str, Any]) -> None:
+    spec = spec_of(row)
+    for length, elements in row["cache_elements"].items():
+        assert cached_by_transformers(spec, int(length)) == elements
+
+
+@pytest.mark.parametrize("row", ROWS, ids=ids)
+def test_bytes_are_additive_over_layers(row: dict[str, Any]) -> None:
+    """The table's bytes are those of the layers, one by one, plus what stands outside them."""
+    spec = spec_of(row)
+    layers = sum(
+        part.stored_bytes
+        for group in spec.groups
+        for index in range(group.first, group.first + group.repeat)
+        for part in spec.layer_rows(group, range(index, index + 1))
+    )
+    outside = sum(part.stored_bytes for part in spec.outer_rows())
+    towers = sum(part.stored_bytes for tower in spec.towers for part in spec.tower_rows(tower))
+    assert layers + outside + towers == spec.checkpoint_bytes()
