@@ -8,8 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from narrows.report.i18n import use_language
+
+# no deadline and no chance: a test must not depend on the machine's speed, nor on the day
+settings.register_profile("narrows", deadline=None, derandomize=True)
+settings.load_profile("narrows")
 
 DATA = Path(__file__).parent / "data"
 

@@ -10,7 +10,7 @@ import msgspec
 from narrows.answers.base import Answer
 from narrows.answers.model import ModelFacts, model_facts
 from narrows.deployment import Deployment, check_split, deploy, whole
-from narrows.hardware import Accelerator, accelerators, cheapest, find_accelerator
+from narrows.hardware import accelerators, cheapest, find_accelerator
 from narrows.memory import Capacity, Ledger, capacity, growth, ledger, reserve
 from narrows.models import ModelSpec, load_model
 from narrows.text import BadInput, Text
@@ -35,12 +35,12 @@ class RuleOfThumb(msgspec.Struct, frozen=True):
 
 
 class Mend(msgspec.Struct, frozen=True):
-    """One change that makes it fit: the flag, and what would fit then."""
+    """One change that makes it fit: its flags, and that `max_batch` sequences of `length` tokens would fit then."""
 
     change: str
     text: Text
     max_batch: int
-    max_length: int
+    length: int
     usd_per_hour: float | None
 
 
@@ -285,14 +285,14 @@ def _mends(
     """Changes that make the load fit, the least costly to the user first: length, concurrency, precision, hardware."""
     gpu = deployment.accelerator
 
-    def tried(change: str, text: Text, device: Accelerator = gpu, **changed: Any) -> Mend | None:
+    def tried(change: str, text: Text, **changed: Any) -> Mend | None:
         wanted = changed.pop("batch", load)
-        one = deploy(deployment.model, device, **{**options, "max_length": deployment.max_length, **changed})
+        one = deploy(deployment.model, gpu, **{**options, "max_length": deployment.max_length, **changed})
         left = capacity(one, wanted)
         if left.max_batch < wanted:
             return None
-        price = cheapest(device.id, one.count, cloud)
-        return Mend(change, text, left.max_batch, left.max_length, price.usd_per_hour if price else None)
+        price = cheapest(gpu.id, one.count, cloud)
+        return Mend(change, text, left.max_batch, one.max_length, price.usd_per_hour if price else None)
 
     if room.pool > 0:
         shorter = room.max_length // _PAGE * _PAGE
@@ -327,7 +327,7 @@ def _mends(
                 if found:
                     yield found
                     break
-    yield from _some(_device(deployment, load, options, cloud))
+    yield from _some(_hardware(deployment, load, options, cloud))
 
 
 def _some(found: Mend | None) -> Iterator[Mend]:
@@ -346,25 +346,41 @@ def _splits(deployment: Deployment) -> Iterator[int]:
             yield tp
 
 
-def _device(deployment: Deployment, load: int, options: dict[str, Any], cloud: str | None) -> Mend | None:
-    """The cheapest other accelerator, in the same number, that takes the load."""
+def _hardware(deployment: Deployment, load: int, options: dict[str, Any], cloud: str | None) -> Mend | None:
+    """The cheapest accelerators, alone or tensor-parallel, that take the load; else those that take most of it."""
+    model, length = deployment.model, deployment.max_length
+    offers = []
+    for count in (1, 2, 4, 8):
+        try:
+            check_split(model, count, 1)
+        except BadInput:
+            continue
+        for device in accelerators():
+            price = cheapest(device.id, count, cloud)
+            same = device.id == deployment.accelerator.id and count <= deployment.count
+            if price is not None and price.accelerator_count == count and not (same or device.is_cpu):
+                offers.append((price.usd_per_hour, count, device, price))
     best: Mend | None = None
-    for device in accelerators():
-        price = cheapest(device.id, deployment.count, cloud)
-        if device.id == deployment.accelerator.id or price is None or price.accelerator_count != deployment.count:
+    for usd_per_hour, count, device, price in sorted(offers, key=lambda offer: offer[:2]):
+        changed = {"device_memory": None, "max_length": length, "tensor_parallel": count, "pipeline_parallel": 1}
+        left = capacity(deploy(model, device, **{**options, **changed}), load)
+        if left.max_batch <= (best.max_batch if best else 0):
             continue
-        if best is not None and best.usd_per_hour is not None and price.usd_per_hour >= best.usd_per_hour:
-            continue
-        one = deploy(
-            deployment.model, device, **{**options, "device_memory": None, "max_length": deployment.max_length}
+        change = f"--gpu {device.id}"
+        if count != deployment.tensor_parallel:
+            change += f" --tp {count}"
+        if deployment.pipeline_parallel > 1:
+            change += " --pp 1"
+        if left.max_batch < load:
+            change += f" --batch {left.max_batch}"
+        text = Text(
+            "{count} × {gpu}, at {price} per hour ({instance})",
+            count=count,
+            gpu=device.name,
+            price=usd(usd_per_hour),
+            instance=price.label,
         )
-        left = capacity(one, load)
+        best = Mend(change, text, left.max_batch, length, usd_per_hour)
         if left.max_batch >= load:
-            text = Text(
-                "{gpu} has the room, at {price} per hour ({instance})",
-                gpu=device.name,
-                price=usd(price.usd_per_hour),
-                instance=price.label,
-            )
-            best = Mend(f"--gpu {device.id}", text, left.max_batch, left.max_length, price.usd_per_hour)
+            break
     return best

@@ -43,28 +43,33 @@ def usable_memory(device: Accelerator) -> Usable:
         )
     share = measured_share(device.vendor, device.memory_kind)
     if share is not None:
-        return _assumed(
-            device,
-            share[0],
+        basis = Text(
             "nobody measured it: {percent} % of {memory}, the median of the measured devices of {vendor} ({number})",
             number=share[1],
             vendor=device.vendor,
+            **_part(device, share[0]),
         )
+        return Usable(int(share[0] * device.memory_bytes), "assumed", basis)
     if device.unified:
-        return _assumed(
-            device,
-            2 / 3 if device.memory_bytes <= 32 * GIB else 3 / 4,
+        part = 2 / 3 if device.memory_bytes <= 32 * GIB else 3 / 4
+        basis = Text(
             "nobody measured it: {percent} % of {memory}, the usual default limit where processor and accelerator "
             "share one memory",
+            **_part(device, part),
         )
+        return Usable(int(part * device.memory_bytes), "assumed", basis)
     share = measured_share(None, device.memory_kind)
     assert share is not None
-    return _assumed(
-        device,
-        share[0],
+    basis = Text(
         "nobody measured it: {percent} % of {memory}, the median of all measured devices ({number})",
         number=share[1],
+        **_part(device, share[0]),
     )
+    return Usable(int(share[0] * device.memory_bytes), "assumed", basis)
+
+
+def _part(device: Accelerator, share: float) -> dict[str, str]:
+    return {"percent": f"{100 * share:.1f}", "memory": binary(device.memory_bytes)}
 
 
 def _stated(device: Accelerator) -> Text:
@@ -73,8 +78,3 @@ def _stated(device: Accelerator) -> Text:
     if device.usable_kind == "cited":
         return Text("as given")
     return Text("taken over, not measured on this very device: {source}", source=device.usable_source)
-
-
-def _assumed(device: Accelerator, share: float, msgid: str, **params: object) -> Usable:
-    text = Text(msgid, percent=f"{100 * share:.1f}", memory=binary(device.memory_bytes), **params)
-    return Usable(int(share * device.memory_bytes), "assumed", text)

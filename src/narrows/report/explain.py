@@ -9,12 +9,17 @@ from narrows.report.words import word
 
 
 def explain_report(answer: Explanation) -> list[Part]:
-    """All topics, one after the other."""
+    """All topics, one after the other; then what the marks mean, and the sources."""
     parts: list[Part] = []
     for index, topic in enumerate(answer.topics):
-        if index:
-            parts.append(Paragraph(""))
-        parts += _topic(topic, numbered=f"{index + 1}. " if len(answer.topics) > 1 else "")
+        parts += _topic(topic, f"{index + 1}. " if len(answer.topics) > 1 else "")
+        parts.append(Paragraph(""))
+    marks = _(
+        "Without a mark: computed here. [cited]: quoted from a source. [measured]: read off a machine. "
+        "[predicted]: by the engine's memory model. [assumed]: chosen for lack of a fact."
+    )
+    parts.append(Paragraph(marks, "dim"))
+    parts += [Paragraph("· " + _("source: {source}").format(source=source), "dim") for source in answer.sources]
     return parts
 
 
@@ -22,7 +27,6 @@ def _topic(topic: Topic, numbered: str) -> list[Part]:
     parts: list[Part] = [Paragraph(f"{numbered}{say(topic.title)}  [{topic.id}]", "heading"), Paragraph("")]
     for step in topic.steps:
         parts += _step(step)
-    parts += [Paragraph(_("source: {source}").format(source=source), "dim", 2) for source in topic.sources]
     if topic.more:
         parts.append(Paragraph(_("try: {command}").format(command=topic.more), "dim", 2))
     return parts
@@ -33,7 +37,7 @@ def _step(step: Step) -> list[Part]:
     parts += [Paragraph("· " + say(point), indent=4) for point in step.points]
     if step.derivation is not None:
         kind = step.result.kind if step.result else "exact"
-        mark = "" if kind == "exact" else f"   [{word(kind)}]"
+        mark = "" if kind == "exact" else f"  [{word(kind)}]"
         parts.append(Paragraph(say(step.derivation) + mark, "good", 6))
     if step.table is not None:
         parts.append(_table(step.table))
@@ -42,7 +46,9 @@ def _step(step: Step) -> list[Part]:
 
 def _table(table: ExampleTable) -> Table:
     numbers = [any(row.cells[i].quantity for row in table.rows) for i in range(len(table.columns))]
-    columns = [Column(say(text), "right" if right else "left") for text, right in zip(table.columns, numbers, strict=True)]
+    columns = [
+        Column(say(text), "right" if right else "left") for text, right in zip(table.columns, numbers, strict=True)
+    ]
     known = {"computed": _("computed"), "cited": _("cited")}
     rows = [(*(say(cell.text) for cell in row.cells), known[row.known]) for row in table.rows]
     return Table([*columns, Column(_("known"))], rows)

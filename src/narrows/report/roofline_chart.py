@@ -3,84 +3,236 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from narrows.hardware import Accelerator, find_accelerator
+from narrows.answers.explain.types import Explanation, RooflinePicture, RooflinePoint
+from narrows.hardware import find_accelerator
 from narrows.report.charts import BLUE, FAINT, INK, ORANGE, SKY, VERMILLION, label, plotting, themed
-from narrows.report.i18n import _
-from narrows.report.labels import Frame, Placed, corner, place
+from narrows.report.i18n import _, say
+from narrows.report.labels import SIZE, Box, Frame, Label, boxed, place
 from narrows.report.words import word
-from narrows.roofline import Bound, Roof, roof, turning_batch
-from narrows.step import Matmul
+from narrows.roofline import Roof, roof
+from narrows.text import BadInput
 from narrows.units import bandwidth, rate
 
-
-class RooflinePoint(msgspec.Struct, frozen=True):
-    """Work to show: intensity in FLOP/B, attainable FLOP/s under the first roof, and what bounds it."""
-
-    label: str
-    intensity: float
-    attainable: float
-    bound: Bound
+_WIDTH, _HEIGHT = 820, 460
 
 
-def chapter_points(device: Accelerator, hidden: int = 4096) -> list[RooflinePoint]:
-    """The chapter's matrix products: square ones, prefill and decode of one [hidden, hidden] projection, in 16 bits.
+class Layout(msgspec.Struct, frozen=True):
+    """All that is drawn, and where: roofs by precision (the points lie under the first), points, texts."""
 
-    The last decode batch is the first that is compute-bound on this device, where there is one.
+    device: str
+    frame: Frame
+    roofs: dict[str, Roof]
+    points: tuple[RooflinePoint, ...]
+    labels: tuple[Label, ...]
+    notes: tuple[Label, ...]
+    slope: tuple[str, float, float, float]
+    """text, x, y, degrees"""
+
+
+def roofline_chart(source: Explanation | RooflinePicture | None = None) -> Any:
+    """The workloads of `explain` under the roof of their device, log-log. Returns an altair chart.
+
+    source: an answer of `explain` or one picture of it. None, or an answer that pictures nothing: all workloads of
+    the chapter. Raises BadInput where the extra `plot` is not installed.
     """
-    over = roof(device)
-    turn = turning_batch(hidden, over.ridge)
-    work = [(_("matmul {n}").format(n=n), Matmul(n, n, n)) for n in (64, 512, 4096)]
-    work += [(_("prefill {n}").format(n=n), Matmul(n, hidden, hidden)) for n in (64, 512, 4096)]
-    work.append((_("decode"), Matmul(1, hidden, hidden)))
-    for batch in (16, turn):
-        if batch:
-            work.append((_("decode, batch {n}").format(n=batch), Matmul(batch, hidden, hidden)))
-    return [RooflinePoint(name, one.intensity, over.attainable(one.intensity), over.bound(one.intensity)) for name, one in work]
-
-
-def chapter_chart(gpu: str = "l40s") -> Any:
-    """The chapter's examples on the roofline of an accelerator: what `narrows explain --plot` draws."""
-    device = find_accelerator(gpu)
-    roofs = {"BF16": roof(device)} | ({"FP8": roof(device, "fp8")} if device.fp8 else {})
-    return roofline_chart(chapter_points(device), device_name=device.name, roofs=roofs)
-
-
-def roofline_chart(
-    points: Sequence[RooflinePoint] | None = None,
-    *,
-    device_name: str = "",
-    roofs: Mapping[str, Roof] | None = None,
-) -> Any:
-    """A log-log roofline. Returns an altair chart; without points, the chapter's.
-
-    roofs: by precision, of one device; the first is the one that the points are held against, and the one whose
-    ridge point is marked. Raises BadInput where the extra `plot` is not installed.
-    """
-    if points is None or not roofs:
-        return chapter_chart()
     alt = plotting()
-    first = next(iter(roofs.values()))
-    frame = _frame(points, roofs)
-    x = alt.X("x:Q", scale=alt.Scale(type="log", domain=list(frame.x), nice=False), axis=_axis(alt, frame.x, _X_TITLE()))
-    y = alt.Y("y:Q", scale=alt.Scale(type="log", domain=list(frame.y), nice=False), axis=_axis(alt, frame.y, _Y_TITLE()))
-    fixed = _fixed(frame, roofs)
-    groups = _merged(points)
-    named = [(f"{' = '.join(p.label for p in group)}: {_figure(group[0].intensity)}", group[0]) for group in groups]
-    placed = place(frame, [(text, p.intensity, p.attainable / 1e12) for text, p in named], roofs_of(roofs), fixed)
-    layers = [
-        *_regions(alt, frame, first, x),
-        *_roofs(alt, frame, roofs, x, y),
-        *_texts(alt, fixed, FAINT),
-        _leaders(alt, placed),
-        _points(alt, groups, x, y),
-        *_texts(alt, placed, INK),
-    ]
+    made = layout(_pictures(source))
+    frame, first = made.frame, next(iter(made.roofs.values()))
     title = _("{device}: below {ridge} FLOP/B memory bandwidth is the limit, above it compute").format(
-        device=label(device_name), ridge=_figure(first.ridge)
+        device=label(made.device), ridge=_figure(first.ridge)
     )
+    x = _scaled(alt.X, "x:Q", alt, frame.low[0], frame.high[0], _("arithmetic intensity in FLOP/B (log scale)"))
+    y = _scaled(alt.Y, "y:Q", alt, frame.low[1] / 1e12, frame.high[1] / 1e12, _("attainable TFLOP/s (log scale)"))
+    layers = [
+        *_regions(alt, made, x),
+        *_lines(alt, made, x, y),
+        *_texts(alt, made.notes, FAINT),
+        *_slope(alt, made),
+        *_leaders(alt, made),
+        *_points(alt, made, x, y),
+        *_texts(alt, made.labels, INK),
+    ]
     return themed(alt.layer(*layers).properties(width=frame.width, height=frame.height, title=title))
+
+
+def _pictures(source: Explanation | RooflinePicture | None) -> list[RooflinePicture]:
+    if isinstance(source, RooflinePicture):
+        return [source]
+    found = [topic.roofline for topic in source.topics if topic.roofline] if source else []
+    if not found:
+        from narrows.answers.explain import explain
+
+        found = [topic.roofline for topic in explain().topics if topic.roofline]
+    # One chart has one device: that of the first picture.
+    return [one for one in found if (one.device, one.precision) == (found[0].device, found[0].precision)]
+
+
+def layout(pictures: Sequence[RooflinePicture]) -> Layout:
+    """Lay out pictures of one device: coinciding points merged under one label, no text on another or on a line."""
+    first = pictures[0]
+    roofs = {first.precision: Roof(first.peak, first.bandwidth), **_higher(first)}
+    groups = _merged([point for one in pictures for point in one.points])
+    points = tuple(group[0] for group in groups)
+    low = min(1.0, *(point.intensity for point in points)) / 2.2
+    high = max(*(one.ridge for one in roofs.values()), *(point.intensity for point in points)) * 3.5
+    peak = max(one.peak for one in roofs.values())
+    frame = Frame(_WIDTH, _HEIGHT, (low, first.bandwidth * low), (high, peak * 3.2))
+    notes = _notes(frame, roofs)
+    slope, around = _along(frame, roofs[first.precision], points)
+    texts = [", ".join(dict.fromkeys(label(say(point.label)) for point in group)) for group in groups]
+    named = [
+        (_("{work}: {intensity}").format(work=text, intensity=_figure(point.intensity)), point.intensity, point.attainable)
+        for text, point in zip(texts, points, strict=True)
+    ]
+    labels = place(frame, named, list(roofs.values()), [*(note.box for note in notes), *around])
+    return Layout(first.device, frame, roofs, points, tuple(labels), tuple(notes), slope)
+
+
+def _higher(picture: RooflinePicture) -> dict[str, Roof]:
+    """The FP8 roof of the same device, where it has one that is higher: what cheaper FLOPs would give."""
+    try:
+        over = roof(find_accelerator(picture.device), "fp8")
+    except BadInput:
+        return {}
+    return {"fp8": over} if over.peak > picture.peak else {}
+
+
+def _merged(points: Sequence[RooflinePoint]) -> list[list[RooflinePoint]]:
+    """Points in the order of intensity; those that a reader could not tell apart (to 0.1 %) together."""
+    groups: list[list[RooflinePoint]] = []
+    for point in sorted(points, key=lambda one: one.intensity):
+        if groups and math.isclose(groups[-1][0].intensity, point.intensity, rel_tol=1e-3):
+            groups[-1].append(point)
+        else:
+            groups.append([point])
+    return groups
+
+
+def _figure(intensity: float) -> str:
+    return f"{intensity:,.1f}" if intensity < 100 else f"{intensity:,.0f}"
+
+
+def _notes(frame: Frame, roofs: dict[str, Roof]) -> list[Label]:
+    """The names of regions, of the ridge point and of the ceilings."""
+    first = next(iter(roofs.values()))
+    ridge = frame.x(first.ridge)
+    notes = [
+        boxed(word("memory bandwidth"), ridge / 2, 14, "center"),
+        boxed(word("compute"), (ridge + frame.width) / 2, 14, "center"),
+        boxed(_("ridge point {ridge} FLOP/B").format(ridge=_figure(first.ridge)), ridge + 7, frame.height - 14, "left"),
+    ]
+    for precision, one in roofs.items():
+        text = _("{precision} peak {rate}").format(precision=precision.upper(), rate=rate(one.peak))
+        notes.append(boxed(text, frame.width - 4, frame.y(one.peak) - 9, "right"))
+    return notes
+
+
+def _along(
+    frame: Frame, over: Roof, points: Sequence[RooflinePoint]
+) -> tuple[tuple[str, float, float, float], list[Box]]:
+    """The bandwidth written along the slope, in the middle of its widest gap between points; what it covers."""
+    ridge = frame.x(over.ridge)
+    stops = [0.0, *(frame.x(point.intensity) for point in points if point.intensity < over.ridge), ridge]
+    gap, start = max((right - left, left) for left, right in zip(stops, stops[1:], strict=False))
+    x = start + gap / 2
+    rise = (frame.roof(over, 0) - frame.roof(over, ridge)) / ridge
+    turn = math.atan(rise)
+    text = _("memory {bandwidth}").format(bandwidth=bandwidth(over.bandwidth))
+    half = len(text) * SIZE * 0.3 * math.cos(turn)
+    across = 10 * math.sin(turn), 10 * math.cos(turn)
+    y = frame.roof(over, x)
+    boxes = [
+        Box(x + d - across[0] - 8, y - d * rise - across[1] - 8, x + d - across[0] + 8, y - d * rise - across[1] + 8)
+        for d in (half * step / 4 for step in range(-4, 5))
+    ]
+    return (text, x - across[0], y - across[1], -math.degrees(turn)), boxes
+
+
+def _scaled(channel: Any, field: str, alt: Any, low: float, high: float, title: str) -> Any:
+    ticks = [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+    axis = alt.Axis(title=title, values=ticks, format=",", grid=False)
+    return channel(field, scale=alt.Scale(type="log", domain=[low, high], nice=False), axis=axis)
+
+
+def _regions(alt: Any, made: Layout, x: Any) -> list[Any]:
+    """Left and right of the ridge point, lightly shaded."""
+    ridge = next(iter(made.roofs.values())).ridge
+    layers = []
+    for low, high, colour in ((made.frame.low[0], ridge, SKY), (ridge, made.frame.high[0], ORANGE)):
+        data = alt.Data(values=[{"x": low, "x2": high}])
+        layers.append(alt.Chart(data).mark_rect(color=colour, opacity=0.13).encode(x=x, x2="x2:Q"))
+    return layers
+
+
+def _lines(alt: Any, made: Layout, x: Any, y: Any) -> list[Any]:
+    """The roofs, the first one strong, and the ridge point with a line down to its intensity."""
+    frame, first = made.frame, next(iter(made.roofs.values()))
+    layers = []
+    for one in reversed(made.roofs.values()):
+        start = frame.low[0] if one == first else first.ridge
+        ends = [{"x": at, "y": one.attainable(at) / 1e12} for at in (start, one.ridge, frame.high[0])]
+        look = {"strokeWidth": 2.5} if one == first else {"strokeWidth": 1.5, "strokeDash": [5, 4]}
+        layers.append(alt.Chart(alt.Data(values=ends)).mark_line(color=INK, **look).encode(x=x, y=y))
+    foot = alt.Data(values=[{"x": first.ridge, "y": frame.low[1] / 1e12, "y2": first.peak / 1e12}])
+    layers.append(alt.Chart(foot).mark_rule(color=FAINT, strokeDash=[3, 3]).encode(x=x, y=y, y2="y2:Q"))
+    corner = alt.Data(values=[{"x": first.ridge, "y": first.peak / 1e12}])
+    layers.append(
+        alt.Chart(corner).mark_point(shape="diamond", size=130, filled=True, color=INK, opacity=1).encode(x=x, y=y)
+    )
+    return layers
+
+
+def _points(alt: Any, made: Layout, x: Any, y: Any) -> list[Any]:
+    """The work, in the colour of what bounds it."""
+    rows = [
+        {"x": point.intensity, "y": point.attainable / 1e12, "bound": word(point.bound), "text": one.text}
+        for point, one in zip(made.points, made.labels, strict=True)
+    ]
+    colour = alt.Color(
+        "bound:N",
+        scale=alt.Scale(domain=[word("memory bandwidth"), word("compute")], range=[BLUE, VERMILLION]),
+        legend=None,
+    )
+    tooltip = [
+        alt.Tooltip("text:N", title=" "),
+        alt.Tooltip("y:Q", title="TFLOP/s", format=",.3~r"),
+        alt.Tooltip("bound:N", title="  "),
+    ]
+    marks = alt.Chart(alt.Data(values=rows)).mark_point(size=70, filled=True, opacity=1, stroke="white", strokeWidth=1)
+    return [marks.encode(x=x, y=y, color=colour, tooltip=tooltip)]
+
+
+def _texts(alt: Any, labels: Sequence[Label], colour: str) -> list[Any]:
+    """Texts where the layout put them, in pixels."""
+    layers = []
+    for align in ("left", "center", "right"):
+        rows = [{"x": one.anchor[0], "y": one.anchor[1], "text": one.text} for one in labels if one.align == align]
+        if rows:
+            text = alt.Chart(alt.Data(values=rows)).mark_text(align=align, baseline="middle", fontSize=SIZE, color=colour)
+            layers.append(text.encode(x=_pixel(alt.X, alt, "x:Q"), y=_pixel(alt.Y, alt, "y:Q"), text="text:N"))
+    return layers
+
+
+def _pixel(channel: Any, alt: Any, field: str) -> Any:
+    return channel(field, scale=None, axis=None)
+
+
+def _slope(alt: Any, made: Layout) -> list[Any]:
+    text, x, y, degrees = made.slope
+    data = alt.Data(values=[{"x": x, "y": y, "text": text}])
+    mark = alt.Chart(data).mark_text(align="center", baseline="middle", angle=degrees % 360, fontSize=SIZE, color=FAINT)
+    return [mark.encode(x=_pixel(alt.X, alt, "x:Q"), y=_pixel(alt.Y, alt, "y:Q"), text="text:N")]
+
+
+def _leaders(alt: Any, made: Layout) -> list[Any]:
+    """Thin lines to the labels that are not next to their points."""
+    rows = [dict(zip(("x", "y", "x2", "y2"), one.leader, strict=True)) for one in made.labels if one.leader]
+    if not rows:
+        return []
+    rules = alt.Chart(alt.Data(values=rows)).mark_rule(color=FAINT, strokeWidth=0.8)
+    return [rules.encode(x=_pixel(alt.X, alt, "x:Q"), y=_pixel(alt.Y, alt, "y:Q"), x2="x2:Q", y2="y2:Q")]

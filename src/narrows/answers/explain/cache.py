@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.answers.explain.subjects import BATCH, LENGTH, attention, model
+from narrows.answers.explain.subjects import BATCH, LENGTH, attention, model, origin, short
 from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, number, row, step, table, words
 from narrows.models import ModelSpec, load_model
 from narrows.models.mixers import LatentAttention
@@ -23,7 +23,7 @@ def _row(spec: ModelSpec, kind: str, name: str) -> Row:
     times = spec.layers * own * width / token
     return row(
         name,
-        words(spec.name.rsplit("/", 1)[-1]),
+        words(short(spec)),
         words(kind),
         number(binary(token, 1), token, "B"),
         number(binary(total, 1), total, "B"),
@@ -60,13 +60,13 @@ def kv() -> Topic:
             ),
             step(
                 "per_request",
-                Text("One request of {length} tokens (the chapter's \"2048 MB\" are MiB):", length=LENGTH),
-                f"{count(token)} B × {count(LENGTH)} = {count(sequence)} B = {binary(sequence, 0)}",
+                Text('One request of {length} tokens (the chapter\'s "2048 MB" are MiB):', length=str(LENGTH)),
+                f"{count(token)} B × {LENGTH} = {count(sequence)} B = {binary(sequence, 0)}",
                 exact(sequence, "B"),
             ),
             step(
                 "total",
-                Text("{batch} of them at once. The chapter's \"32 GB\" are GiB:", batch=BATCH),
+                Text('{batch} of them at once. The chapter\'s "32 GB" are GiB:', batch=BATCH),
                 f"{binary(sequence, 0)} × {BATCH} = {binary(total, 0)} = {decimal(total)}",
                 exact(total, "B"),
             ),
@@ -78,7 +78,11 @@ def kv() -> Topic:
             ),
             step(
                 "gqa",
-                Text("Grouped-query attention: {heads} query heads share {kv_heads} KV heads.", heads=gqa.heads, kv_heads=gqa.kv_heads),
+                Text(
+                    "Grouped-query attention: {heads} query heads share {kv_heads} KV heads.",
+                    heads=gqa.heads,
+                    kv_heads=gqa.kv_heads,
+                ),
                 Text(
                     "2 × {layers} layers × {heads} KV heads × {dim} × {width} B = {token} B",
                     layers=grouped.layers,
@@ -91,7 +95,10 @@ def kv() -> Topic:
             ),
             step(
                 "mla",
-                Text("Latent attention: one compressed vector and one rotary key per layer serve all {heads} heads.", heads=mla.heads),
+                Text(
+                    "Latent attention: one compressed vector and one rotary key per layer serve all {heads} heads.",
+                    heads=mla.heads,
+                ),
                 Text(
                     "{layers} layers × ({rank} + {rope}) × {width} B = {token} B",
                     layers=latent.layers,
@@ -104,13 +111,15 @@ def kv() -> Topic:
             ),
             step(
                 "table",
-                Text("Side by side, and against what the same heads would keep with keys and values of their own (MHA):"),
+                Text(
+                    "Side by side, and against what the same heads would keep with keys and values of their own (MHA):"
+                ),
                 table=table(
                     (
                         Text("model"),
                         Text("attention"),
                         Text("per token"),
-                        Text("{batch} × {length}", batch=BATCH, length=LENGTH),
+                        Text("{batch} × {length}", batch=BATCH, length=str(LENGTH)),
                         Text("against MHA"),
                     ),
                     _row(spec, "MHA", "mha"),
@@ -119,6 +128,6 @@ def kv() -> Topic:
                 ),
             ),
         ),
-        tuple(dict.fromkeys((f"{CHAPTER}", spec.source, grouped.source, latent.source))),
+        (CHAPTER, *map(origin, (spec, grouped, latent))),
         "narrows fit llama-2-7b --gpu l40s --batch 16 --max-len 4096",
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from narrows.answers.explain.picture import picture
 from narrows.answers.explain.subjects import LENGTH, attention, l40s, l40s_roof, model, verdict
-from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, number, row, step, table, words
+from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, number, row, step, table, words
 from narrows.hardware import Accelerator
 from narrows.step import PrefillAttention
 from narrows.text import Text
-from narrows.units import bandwidth, binary, count, decimal, gib
+from narrows.units import bandwidth, binary, decimal, gib
 
 
 def hierarchy() -> Topic:
@@ -30,24 +30,56 @@ def hierarchy() -> Topic:
                 "reference",
                 Text(
                     "The first leg is the slowest, and every byte that is used once must take it: so its bandwidth is the "
-                    "reference of the roofline. What the name hides: \"HBM\" stands for any memory beside the chip; this GPU has {kind}.",
+                    'reference of the roofline. What the name hides: "HBM" stands for any memory beside the chip; this GPU has {kind}.',
                     kind=device.memory_type,
                 ),
             ),
             step(
                 "exception",
-                Text("FlashAttention is the exception. One head over {length} tokens, head dim {dim}, does either way:", length=LENGTH, dim=dim),
+                Text(
+                    "FlashAttention is the exception. One head over {length} tokens, head dim {dim}, does either way:",
+                    length=str(LENGTH),
+                    dim=dim,
+                ),
                 f"2 × 2 × {LENGTH}² × {dim} = {naive.flops / 1e9:.2f}×10⁹ FLOP",
                 exact(naive.flops, "FLOP"),
             ),
             step(
                 "scores",
-                Text("Naive attention makes a matrix of scores, far larger than the on-chip memory of one multiprocessor:"),
+                Text(
+                    "Naive attention makes a matrix of scores, far larger than the on-chip memory of one multiprocessor:"
+                ),
                 f"{naive.width} B × {LENGTH}² = {binary(naive.score_bytes, 0)}",
                 exact(naive.score_bytes, "B"),
             ),
-            *_traffic("naive", Text("It writes the scores, reads them for the softmax, writes the probabilities and reads them again:"), naive, f" + 4 × {decimal(naive.score_bytes)}"),
-            *_traffic("fused", Text("Fused, tiles of the scores never leave the chip; Q, K, V and the output move once (the least possible):"), fused, ""),
+            step(
+                "fused_bytes",
+                Text(
+                    "Q, K, V and the output must move in any case. Fused attention keeps tiles of the scores on the chip, and at best moves nothing else:"
+                ),
+                f"4 × {fused.width} B × {LENGTH} × {dim} = {decimal(fused.bytes)}",
+                exact(fused.bytes, "B"),
+            ),
+            step(
+                "naive_bytes",
+                Text(
+                    "Naive attention also writes the scores, reads them for the softmax, writes the probabilities and reads them again:"
+                ),
+                f"{decimal(fused.bytes)} + 4 × {decimal(naive.score_bytes)} = {decimal(naive.bytes)}",
+                exact(naive.bytes, "B"),
+            ),
+            step(
+                "naive_intensity",
+                Text("Intensity of naive attention:"),
+                f"{naive.flops / 1e9:.2f}×10⁹ FLOP ÷ {decimal(naive.bytes)} = {naive.intensity:.2f} FLOP/B",
+                exact(naive.intensity, "FLOP/B"),
+            ),
+            step(
+                "fused_intensity",
+                Text("Intensity of fused attention, s ÷ 2:"),
+                f"{fused.flops / 1e9:.2f}×10⁹ FLOP ÷ {decimal(fused.bytes)} = {fused.intensity:.0f} FLOP/B",
+                exact(fused.intensity, "FLOP/B"),
+            ),
             step(
                 "verdicts",
                 Text(
@@ -56,12 +88,14 @@ def hierarchy() -> Topic:
                     naive=verdict(top.bound(naive.intensity)),
                     fused=verdict(top.bound(fused.intensity)),
                 ),
-                f"{naive.intensity:.0f} < {top.ridge:.0f} < {count(fused.intensity)} FLOP/B",
+                f"{naive.intensity:.0f} < {top.ridge:.0f} < {fused.intensity:.0f} FLOP/B",
                 exact(naive.bytes / fused.bytes, "1"),
             ),
         ),
         (CHAPTER, device.source, "Dao et al., FlashAttention (2022)"),
-        roofline=picture(device, [(Text("naive attention"), naive.intensity), (Text("fused attention"), fused.intensity)]),
+        roofline=picture(
+            device, [(Text("naive attention"), naive.intensity), (Text("fused attention"), fused.intensity)]
+        ),
     )
 
 
@@ -77,29 +111,25 @@ def _levels(device: Accelerator) -> list[Row]:
         )
     ]
     if device.l2_bytes is not None:
-        rows.append(row("l2", words("L2"), number(binary(device.l2_bytes, 0), device.l2_bytes, "B", "cited"), words("–"), known="cited"))
+        rows.append(
+            row(
+                "l2",
+                words("L2"),
+                number(binary(device.l2_bytes, 0), device.l2_bytes, "B", "cited"),
+                words("–"),
+                known="cited",
+            )
+        )
     if device.sram_bytes is not None and device.sm_count:
         each = device.sram_bytes // device.sm_count
         shown = f"{device.sm_count} × {binary(each, 0)} = {binary(device.sram_bytes)}"
-        rows.append(row("sram", words(Text("L1 / shared memory (SRAM)")), number(shown, device.sram_bytes, "B", "cited"), words("–"), known="cited"))
+        rows.append(
+            row(
+                "sram",
+                words(Text("L1 / shared memory (SRAM)")),
+                number(shown, device.sram_bytes, "B", "cited"),
+                words("–"),
+                known="cited",
+            )
+        )
     return rows
-
-
-def _traffic(name: str, text: Text, work: PrefillAttention, scores: str) -> list[Step]:
-    own = work.bytes - (0 if work.fused else 4 * work.score_bytes)
-    return [
-        step(
-            f"{name}_bytes",
-            text,
-            f"4 × {work.width} B × {LENGTH} × {work.head_dim}{scores} = {decimal(own)}{scores} = {decimal(work.bytes)}"
-            if scores
-            else f"4 × {work.width} B × {LENGTH} × {work.head_dim} = {decimal(work.bytes)}",
-            exact(work.bytes, "B"),
-        ),
-        step(
-            f"{name}_intensity",
-            Text("That is an intensity of:"),
-            f"{work.flops / 1e9:.2f}×10⁹ FLOP ÷ {decimal(work.bytes)} = {work.intensity:,.2f} FLOP/B",
-            exact(work.intensity, "FLOP/B"),
-        ),
-    ]

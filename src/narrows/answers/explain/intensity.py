@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from narrows.answers.explain.picture import picture
-from narrows.answers.explain.subjects import attention, l40s, l40s_roof, model, verdict
+from narrows.answers.explain.subjects import attention, l40s, l40s_roof, limit, model, short
 from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, number, row, step, table, words
 from narrows.step import Elementwise, Matmul, Reduction
 from narrows.text import Text
@@ -34,7 +34,10 @@ def intensity() -> Topic:
         ),
         step(
             "ridge",
-            Text("They meet at the ridge point. {gpu}, BF16, dense (data sheets also print a doubled \"sparse\" figure):", gpu=device.name),
+            Text(
+                'They meet at the ridge point. {gpu}, BF16, dense (data sheets also print a doubled "sparse" figure):',
+                gpu=device.name,
+            ),
             f"{top.peak / 1e12:g}×10¹² FLOP/s ÷ {top.bandwidth / 1e9:g}×10⁹ B/s = {top.ridge:.0f} FLOP/B",
             exact(top.ridge, "FLOP/B"),
         ),
@@ -59,7 +62,10 @@ def _example(value: int) -> list[Step]:
         return [
             step(
                 f"at_{value}",
-                Text("A workload at {value} FLOP/B is compute-bound: memory could feed more than the units can do.", value=value),
+                Text(
+                    "A workload at {value} FLOP/B is compute-bound: memory could feed more than the units can do.",
+                    value=value,
+                ),
                 f"{fed} > {rate(top.peak)}",
                 exact(reached / top.peak, "1"),
             )
@@ -67,7 +73,10 @@ def _example(value: int) -> list[Step]:
     return [
         step(
             f"at_{value}",
-            Text("A workload at {value} FLOP/B is memory-bandwidth-bound: the units wait for about half of the time.", value=value),
+            Text(
+                "A workload at {value} FLOP/B is memory-bandwidth-bound: the units wait for about half of the time.",
+                value=value,
+            ),
             f"{fed} = {reached / top.peak * 100:.0f} % × {rate(top.peak)}",
             exact(reached / top.peak, "1"),
         )
@@ -86,9 +95,9 @@ def matmul() -> Topic:
             str(one.m),
             words(str(one.m)),
             number(f"{one.flops:,}", one.flops, "FLOP"),
-            number(f"{one.bytes:,} B", one.bytes, "B"),
+            number(f"{one.bytes:,}", one.bytes, "B"),
             number(f"{one.intensity:.1f}", one.intensity, "FLOP/B"),
-            words(verdict(top.bound(one.intensity))),
+            words(limit(top.bound(one.intensity))),
         )
         for one in squares
     ]
@@ -105,7 +114,10 @@ def matmul() -> Topic:
             ),
             step(
                 "flops",
-                Text("In practice 2MNK. What the rounding hides is {percent} % here, and less the larger K:", percent=f"{(small.flops / exactly - 1) * 100:.1f}"),
+                Text(
+                    "In practice 2MNK. What the rounding hides is {percent} % here, and less the larger K:",
+                    percent=f"{(small.flops / exactly - 1) * 100:.1f}",
+                ),
                 f"2 × {small.m} × {small.n} × {small.k} = {count(small.flops)} FLOP",
                 exact(small.flops, "FLOP"),
             ),
@@ -123,15 +135,17 @@ def matmul() -> Topic:
             ),
             step(
                 "table",
-                Text("Square products against {ridge} FLOP/B of the {gpu} (the chapter cuts 170.7 to 170):", ridge=f"{top.ridge:.0f}", gpu=device.name),
-                table=table(
-                    (Text("M = N = K"), Text("FLOP"), Text("bytes"), Text("FLOP/B"), Text("verdict")), *rows
+                Text(
+                    "Square products against {ridge} FLOP/B of the {gpu} (the chapter cuts 170.7 to 170):",
+                    ridge=f"{top.ridge:.0f}",
+                    gpu=device.name,
                 ),
+                table=table((Text("size"), Text("FLOP"), Text("bytes"), Text("FLOP/B"), Text("bound by")), *rows),
             ),
             step(
                 "turn",
                 Text("Compute-bound from:"),
-                f"n ÷ 3 ≥ {top.ridge:.1f}  →  n ≥ {count(turn)}",
+                f"n ÷ 3 ≥ {top.ridge:.1f}  →  n ≥ {turn}",
                 exact(turn, "rows"),
             ),
             *_others(adding, summing),
@@ -170,7 +184,10 @@ def _others(adding: Elementwise, summing: Reduction) -> list[Step]:
         ),
         step(
             "share",
-            Text("Both are always memory-bandwidth-bound, but small: of the FLOPs of a {model} block per token, attention over the context apart, they are:", model=spec.name.rsplit("/", 1)[-1]),
+            Text(
+                "Both are always memory-bandwidth-bound, but small: of the FLOPs of a {model} block per token, attention over the context apart, they are:",
+                model=short(spec),
+            ),
             f"{count(rest)} ÷ {count(matmuls + rest)} = {rest / (matmuls + rest) * 100:.2f} %",
             exact(rest / (matmuls + rest), "1"),
         ),

@@ -39,9 +39,15 @@ def tiers() -> Topic:
         "tiers",
         Text("Loading: from the model store to GPU memory, and why the weights stay there"),
         (
-            step("path", Text("Weights travel a chain, and each link of it can be the slowest:"), points=(
-                Text("model store → (download) local disk → (read) CPU memory → (PCIe) GPU memory → (initialise, warm up) ready"),
-            )),
+            step(
+                "path",
+                Text("Weights travel a chain, and each link of it can be the slowest:"),
+                points=(
+                    Text(
+                        "model store → (download) local disk → (read) CPU memory → (PCIe) GPU memory → (initialise, warm up) ready"
+                    ),
+                ),
+            ),
             step(
                 "bandwidths",
                 Text("Each tier is faster than the one before it. The times are computed from the cited bandwidths:"),
@@ -49,13 +55,16 @@ def tiers() -> Topic:
             ),
             step(
                 "weights",
-                Text("The weights of a 7B model at {width} bytes per parameter:", width=width),
-                f"7 × 10⁹ × {width} B = {decimal(size, 0)}",
+                Text("The weights of a model of {n}B parameters at {width} bytes each:", n=NAMED // GB, width=width),
+                f"{NAMED / GB:g} × 10⁹ × {width} B = {decimal(size, 0)}",
                 exact(size, "B"),
             ),
             step(
                 "hbm_pass",
-                Text("Decoding reads all of them for every token. From the GPU's own memory ({gpu}) one pass takes:", gpu=device.name),
+                Text(
+                    "Decoding reads all of them for every token. From the GPU's own memory ({gpu}) one pass takes:",
+                    gpu=device.name,
+                ),
                 f"{decimal(size, 0)} ÷ {bandwidth(device.memory_bandwidth)} = {seconds(here)}",
                 exact(here, "s"),
             ),
@@ -74,7 +83,9 @@ def tiers() -> Topic:
             ),
             step(
                 "slowdown",
-                Text("So they are loaded once and stay in GPU memory for all requests. Moving them each time would be slower by:"),
+                Text(
+                    "So they are loaded once and stay in GPU memory for all requests. Moving them each time would be slower by:"
+                ),
                 f"{there:.2f} s ÷ {seconds(here)} = {there / here:.1f} ×",
                 of_kind(there / here, "1", "assumed"),
             ),

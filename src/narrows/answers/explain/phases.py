@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.answers.explain.picture import picture
-from narrows.answers.explain.subjects import BATCH, HIDDEN, LENGTH, attention, l40s, l40s_roof, model, verdict
+from narrows.answers.explain.subjects import BATCH, HIDDEN, LENGTH, attention, l40s, l40s_roof, limit, model, short
 from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, number, row, step, table, words
 from narrows.roofline import Roof, turning_batch
 from narrows.step import DecodeAttention, Matmul
@@ -31,33 +31,42 @@ def phases() -> Topic:
             row(
                 str(prompt),
                 words(str(prompt)),
-                number(f"{one.intensity:,.2f}", one.intensity, "FLOP/B"),
-                words(verdict(top.bound(one.intensity))),
+                number(f"{one.intensity:.2f}", one.intensity, "FLOP/B"),
+                words(limit(top.bound(one.intensity))),
                 number(f"{decode.intensity:.2f}", decode.intensity, "FLOP/B"),
-                words(verdict(top.bound(decode.intensity))),
+                words(limit(top.bound(decode.intensity))),
             )
         )
     share = top.attainable(decode.intensity) / top.peak
-    columns = (Text("s"), Text("prefill, FLOP/B"), Text("verdict"), Text("decode, FLOP/B"), Text("verdict"))
+    columns = (Text("s"), Text("prefill"), Text("bound by"), Text("decode"), Text("bound by"))
     return Topic(
         "phases",
-        Text("Prefill and decode, one request, h = 4096"),
+        Text("Prefill and decode, one request, h = {h}", h=str(HIDDEN)),
         (
             step(
                 "prefill",
-                Text("Prefill sends all s tokens of the prompt through a weight matrix at once: [s, h] × [h, h]. At s = {s}:", s=_PROMPTS[0]),
+                Text(
+                    "Prefill sends all s tokens of the prompt through a weight matrix at once: [s, h] × [h, h]. At s = {s}:",
+                    s=_PROMPTS[0],
+                ),
                 f"s·h ÷ (2s + h) = {first.m} × {HIDDEN} ÷ ({2 * first.m} + {HIDDEN}) = {first.intensity:.2f} FLOP/B",
                 exact(first.intensity, "FLOP/B"),
             ),
             step(
                 "decode",
-                Text("Decode sends one token: [1, h] × [h, h]. Every weight is read for a single multiply-add. \"About 1.0\" is:"),
+                Text(
+                    'Decode sends one token: [1, h] × [h, h]. Every weight is read for a single multiply-add. "About 1.0" is:'
+                ),
                 f"{HIDDEN} ÷ (2 + {HIDDEN}) = {decode.intensity:.4f} FLOP/B",
                 exact(decode.intensity, "FLOP/B"),
             ),
             step(
                 "table",
-                Text("Against {ridge} FLOP/B of the {gpu}:", ridge=f"{top.ridge:.0f}", gpu=device.name),
+                Text(
+                    "In FLOP/B, against a ridge of {ridge} FLOP/B on the {gpu}:",
+                    ridge=f"{top.ridge:.0f}",
+                    gpu=device.name,
+                ),
                 table=table(columns, *rows),
             ),
             step(
@@ -91,14 +100,26 @@ def batching() -> Topic:
         (
             step(
                 "b16",
-                Text("B requests decode together: [B, h] × [h, h]. The weights are read once for all. At B = {batch}:", batch=BATCH),
+                Text(
+                    "B requests decode together: [B, h] × [h, h]. The weights are read once for all. At B = {batch}:",
+                    batch=BATCH,
+                ),
                 f"B·h ÷ (2B + h) = {BATCH} × {HIDDEN} ÷ ({2 * BATCH} + {HIDDEN}) = {one.intensity:.2f} FLOP/B",
                 exact(one.intensity, "FLOP/B"),
             ),
             step(
+                "closed_form",
+                Text("It is compute-bound where that reaches the ridge R; solved for B:"),
+                "B·h ÷ (2B + h) ≥ R  →  B·h ≥ 2B·R + R·h  →  B ≥ R·h ÷ (h − 2R)",
+            ),
+            step(
                 "turn",
-                Text("Compute-bound where this reaches the ridge R. Solved for B:"),
-                f"B ≥ R·h ÷ (h − 2R) = {top.ridge:.1f} × {HIDDEN} ÷ ({HIDDEN} − {2 * top.ridge:.1f}) = "
+                Text(
+                    "So on the {gpu}, with R = {ridge} FLOP/B, decode is compute-bound from:",
+                    gpu=device.name,
+                    ridge=f"{top.ridge:.1f}",
+                ),
+                f"B ≥ {top.ridge:.1f} × {HIDDEN} ÷ ({HIDDEN} − {2 * top.ridge:.1f}) = "
                 f"{top.ridge * HIDDEN / (HIDDEN - 2 * top.ridge):.1f}  →  {turn}",
                 exact(turn, "requests"),
             ),
@@ -114,7 +135,12 @@ def batching() -> Topic:
                 f"h ÷ 2 = {HIDDEN // 2} FLOP/B",
                 exact(HIDDEN / 2, "FLOP/B"),
             ),
-            step("continuous", Text("That is why continuous batching matters: each request that joins a step uses weights that are read anyway.")),
+            step(
+                "continuous",
+                Text(
+                    "That is why continuous batching matters: each request that joins a step uses weights that are read anyway."
+                ),
+            ),
             *_attention(top),
         ),
         (CHAPTER, device.source),
@@ -136,7 +162,12 @@ def _attention(top: Roof) -> list[Step]:
 
     def line(name: str, kv_heads: int) -> Row:
         values = [attending(batch, kv_heads).intensity for batch in _BATCHES]
-        return row(name, words(name.upper()), words(f"{heads.heads} / {kv_heads}"), *(number(f"{v:.2f}", v, "FLOP/B") for v in values))
+        return row(
+            name,
+            words(name.upper()),
+            words(f"{heads.heads} / {kv_heads}"),
+            *(number(f"{v:.2f}", v, "FLOP/B") for v in values),
+        )
 
     weights, cache = spec.checkpoint_bytes(), spec.kv_bytes_per_sequence(LENGTH)
     step_time = (weights + BATCH * cache) / top.bandwidth
@@ -144,7 +175,10 @@ def _attention(top: Roof) -> list[Step]:
     return [
         step(
             "kv_intensity",
-            Text("What batching cannot do: each request reads its own keys and values. Decode attention over {length} tokens, in FLOP/B:", length=LENGTH),
+            Text(
+                "What batching cannot do: each request reads its own keys and values. Decode attention over {length} tokens, in FLOP/B:",
+                length=str(LENGTH),
+            ),
             table=table(columns, line("mha", heads.kv_heads), line("gqa", grouped)),
         ),
         step(
@@ -155,19 +189,23 @@ def _attention(top: Roof) -> list[Step]:
         ),
         step(
             "weights_per_token",
-            Text("Per token of Llama-2-7b at B = {batch}, the weights shrink to:", batch=BATCH),
+            Text("Per token of {model} at B = {batch}, the weights shrink to:", model=short(spec), batch=BATCH),
             f"{decimal(weights)} ÷ {BATCH} = {decimal(weights / BATCH)}",
             exact(weights / BATCH, "B"),
         ),
         step(
             "kv_per_token",
-            Text("while the KV cache of {length} tokens is read in full for each, {times} times as much:", length=LENGTH, times=f"{cache * BATCH / weights:.1f}"),
+            Text(
+                "while the KV cache of {length} tokens is read in full for each, {times} times as much:",
+                length=str(LENGTH),
+                times=f"{cache * BATCH / weights:.1f}",
+            ),
             f"{LENGTH} × {decimal(cache / LENGTH)} = {decimal(cache)}",
             exact(cache, "B"),
         ),
         step(
             "step_time",
-            Text("One step of that batch reads both, and takes on an L40S at least:"),
+            Text("One step of that batch reads both, and takes on the {gpu} at least:", gpu=l40s().name),
             f"({decimal(weights)} + {decimal(BATCH * cache)}) ÷ {top.bandwidth / 1e9:g} GB/s = {seconds(step_time)}",
             exact(step_time, "s"),
         ),

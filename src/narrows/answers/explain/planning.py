@@ -13,6 +13,7 @@ from narrows.answers.explain.types import (
     Step,
     Topic,
     exact,
+    formula,
     number,
     of_kind,
     row,
@@ -23,6 +24,7 @@ from narrows.answers.explain.types import (
 from narrows.deployment import Deployment
 from narrows.hardware import find_accelerator
 from narrows.memory import Capacity, capacity, reserve
+from narrows.quantity import Kind
 from narrows.text import Text
 from narrows.units import GB, GIB, MIB, gib, rate
 
@@ -84,21 +86,24 @@ def plan() -> Topic:
         *(_by_ledger(gpu, deployment, room) for gpu, deployment, room in found),
         step(
             "table",
-            Text("Three counts of the same thing, requests of {length} tokens at once:", length=LENGTH),
+            Text("Three counts of the same thing, requests of {length} tokens at once:", length=str(LENGTH)),
             table=table((Text("GPU"), Text("counted by"), Text("left for KV"), Text("requests")), *rows),
         ),
         *_units(),
-        *_ratios([room for _, _, room in found]),
+        *_ratios(weights // GB, [room for _, _, room in found]),
         *price_steps(GPUS),
         _naming(),
     ]
     return Topic(
         "plan",
-        Text("GPU plan: an A10 or an L40S for requests of 4096 tokens"),
+        Text("GPU plan: an A10 or an L40S for requests of {length} tokens", length=str(LENGTH)),
         tuple(steps),
         (f"{CHAPTER}, table 5-7", found[0][1].engine.source),
         "narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096 --gpu-memory-utilization 0.9",
     )
+
+
+_KINDS: dict[str, Kind] = {"arithmetic": "exact", "practice": "cited", "ledger": "predicted"}
 
 
 def _counted(gpu: Gpu, how: str, label: Text, shown: str, left: float | None, fits: int) -> Row:
@@ -106,8 +111,8 @@ def _counted(gpu: Gpu, how: str, label: Text, shown: str, left: float | None, fi
         f"{gpu.name.lower()}_{how}",
         words(gpu.name),
         words(label),
-        words("–") if left is None else number(shown, left, "B", "predicted" if how == "ledger" else "exact"),
-        number(str(fits), fits, "requests", {"practice": "cited", "ledger": "predicted"}.get(how, "exact")),  # type: ignore[arg-type]
+        words("–") if left is None else number(shown, left, "B", _KINDS[how]),
+        number(str(fits), fits, "requests", _KINDS[how]),
         known="cited" if how == "practice" else "computed",
     )
 
@@ -115,15 +120,16 @@ def _counted(gpu: Gpu, how: str, label: Text, shown: str, left: float | None, fi
 def _ledger(found: list[tuple[Deployment, Capacity]]) -> ExampleTable:
     """Budget, terms and what is left for KV on each GPU, in GiB."""
 
-    def line(name: str, label: Text, values: list[float], sign: str = "") -> Row:
-        return row(name, words(label), *(number(f"{sign}{value / GIB:.2f}", value, "B") for value in values))
+    def line(name: str, label: Text, values: list[float], sign: str = "", kind: Kind = "predicted") -> Row:
+        return row(name, words(label), *(number(f"{sign}{value / GIB:.2f}", value, "B", kind) for value in values))
 
     kept = [reserve(deployment) for deployment, _ in found]
+    share = Text("of it the engine's share ({share})", share=found[0][0].utilization)
     return table(
-        (Text("term"), *(Text("{gpu}", gpu=deployment.accelerator.name) for deployment, _ in found)),
-        line("usable", Text("usable, as CUDA reports it"), [d.usable for d, _ in found]),
-        line("budget", Text("of it the engine's share (utilization {share})", share=found[0][0].utilization), [d.budget for d, _ in found]),
-        line("weights", Text("weights"), [room.shard.weights for _, room in found], "− "),
+        (Text("GiB"), *(formula(deployment.accelerator.name) for deployment, _ in found)),
+        line("usable", Text("usable, as CUDA reports it"), [d.usable for d, _ in found], "", "measured"),
+        line("budget", share, [d.budget for d, _ in found], "", "measured"),
+        line("weights", Text("weights"), [room.shard.weights for _, room in found], "− ", "exact"),
         line("activations", Text("activation peak"), [one.activations for one in kept], "− "),
         line("graphs", Text("CUDA graphs"), [one.graphs for one in kept], "− "),
         line("runtime", Text("runtime"), [one.runtime for one in kept], "− "),
@@ -161,10 +167,9 @@ def _units() -> list[Step]:
     ]
 
 
-def _ratios(rooms: list[Capacity]) -> list[Step]:
+def _ratios(weights: int, rooms: list[Capacity]) -> list[Step]:
     """Four times the concurrency for about twice the price, and why."""
     small, large = GPUS
-    weights = NAMED * 2 // GB
     return [
         step(
             "concurrency_ratio",

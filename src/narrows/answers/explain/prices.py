@@ -63,11 +63,17 @@ def price_steps(gpus: Sequence[Gpu]) -> list[Step]:
 
 def _instance(gpu: Gpu, name: str, price: Price) -> Row:
     each = price.usd_per_accelerator_hour
-    shown = f"{each:.3f} $" if price.accelerator_count == 1 else f"{price.usd_per_hour:g} $ ÷ {price.accelerator_count} = {each:.3f} $"
+    shown = (
+        f"{each:.3f} $"
+        if price.accelerator_count == 1
+        else f"{price.usd_per_hour:g} $ ÷ {price.accelerator_count} = {each:.3f} $"
+    )
     return row(
         f"{gpu.name.lower()}_{name}",
         words(gpu.id.upper()),
-        words(Text("one of {count} in the instance", count=price.accelerator_count)) if price.accelerator_count > 1 else words(Text("the smallest instance")),
+        words(Text("one of {count} in the instance", count=price.accelerator_count))
+        if price.accelerator_count > 1
+        else words(Text("the smallest instance")),
         words(price.label),
         number(shown, each, "USD/h"),
     )

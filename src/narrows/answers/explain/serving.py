@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from narrows.answers.explain.subjects import LENGTH, model, plan_on
-from narrows.answers.explain.types import CHAPTER, ExampleTable, Row, Topic, exact, number, of_kind, row, step, table, words
+from narrows.answers.explain.subjects import BATCH, LENGTH, model, plan_on
+from narrows.answers.explain.types import (
+    CHAPTER,
+    ExampleTable,
+    Row,
+    Topic,
+    exact,
+    number,
+    of_kind,
+    row,
+    step,
+    table,
+    words,
+)
 from narrows.deployment import Deployment
 from narrows.memory import capacity, growth, ledger, reserve
 from narrows.text import Text
-from narrows.units import GIB, binary, decimal, gib
+from narrows.units import GIB, decimal, gib
 
 _MOMENTS = {
     "loaded": Text("idle: loaded"),
@@ -25,7 +37,7 @@ def serving() -> Topic:
     over = ledger(here, batch + 1, LENGTH)
     size = model().checkpoint_bytes()
     thumb = capacity(plan_on("l40s", device_memory=2 * size))
-    wanted = (room.shard.weights + 16 * room.shard.sequence_bytes(LENGTH) + reserve(here).total) / here.utilization
+    wanted = (room.shard.weights + BATCH * room.shard.sequence_bytes(LENGTH) + reserve(here).total) / here.utilization
     return Topic(
         "serving",
         Text("While serving: from idle to peak"),
@@ -37,14 +49,17 @@ def serving() -> Topic:
                     "{gpu}, {batch} requests with {prompt} tokens of prompt and {answer} of answer, in GiB:",
                     gpu=here.accelerator.name,
                     batch=batch,
-                    prompt=LENGTH // 2,
-                    answer=LENGTH // 2,
+                    prompt=str(LENGTH // 2),
+                    answer=str(LENGTH // 2),
                 ),
                 table=_growth(here, batch),
             ),
             step(
                 "peak",
-                Text("The peak comes at the end of the answers, and it must fit: {free} of the engine's share are left.", free=gib(room.pool - batch * room.shard.sequence_bytes(LENGTH))),
+                Text(
+                    "The peak comes at the end of the answers, and it must fit: {free} of the engine's share are left.",
+                    free=gib(room.pool - batch * room.shard.sequence_bytes(LENGTH)),
+                ),
                 f"{batch} × {gib(room.shard.sequence_bytes(LENGTH))} = {gib(batch * room.shard.sequence_bytes(LENGTH))} ≤ {gib(room.pool)}",
                 of_kind(batch * room.shard.sequence_bytes(LENGTH), "B", "exact"),
             ),
@@ -76,8 +91,13 @@ def serving() -> Topic:
             ),
             step(
                 "needed",
-                Text("The real answer follows from the load. For 16 × {length} tokens, at utilization {share}:", length=LENGTH, share=here.utilization),
-                f"({gib(room.shard.weights)} + {binary(16 * room.shard.sequence_bytes(LENGTH))} + {gib(reserve(here).total)}) ÷ "
+                Text(
+                    "The real answer follows from the load. For {batch} × {length} tokens, at utilization {share}:",
+                    batch=BATCH,
+                    length=str(LENGTH),
+                    share=here.utilization,
+                ),
+                f"({room.shard.weights / GIB:.2f} + {BATCH * room.shard.sequence_bytes(LENGTH) / GIB:.2f} + {reserve(here).total / GIB:.2f}) GiB ÷ "
                 f"{here.utilization} = {gib(wanted)} = {wanted / size:.1f} × {gib(size)}",
                 of_kind(wanted, "B", "predicted"),
             ),
@@ -124,7 +144,7 @@ def _levers(before: Deployment) -> ExampleTable:
             row(
                 name,
                 words(name),
-                words(f"{old:,} → {new:,}"),
+                words(f"{old} → {new}"),
                 number(f"{after.pool / GIB:.2f} GiB", after.pool, "B", "predicted"),
                 number(f"{fits} → {after.max_batch}", after.max_batch, "requests", "predicted"),
                 words(effect),

@@ -48,5 +48,20 @@ def plan_on(gpu: str, **changed: object) -> Deployment:
 
 
 def verdict(bound: Bound) -> Text:
-    """The verdict of the roofline, in words."""
+    """The verdict of the roofline, for a sentence."""
     return Text("compute-bound") if bound == "compute" else Text("memory-bandwidth-bound")
+
+
+def limit(bound: Bound) -> Text:
+    """What the verdict names, for a table."""
+    return Text("compute") if bound == "compute" else Text("memory bandwidth")
+
+
+def short(spec: ModelSpec) -> str:
+    """The name of a model without its organisation."""
+    return spec.name.rsplit("/", 1)[-1]
+
+
+def origin(spec: ModelSpec) -> str:
+    """Where the facts about a model are from."""
+    return f"{spec.name}: {spec.source}"

@@ -148,6 +148,8 @@ def table(columns: tuple[Text, ...], *rows: Row) -> ExampleTable:
     return ExampleTable(columns, rows)
 
 
-def step(id: str, text: Text, derivation: Text | str | None = None, result: Quantity | None = None, **more: Any) -> Step:
+def step(
+    id: str, text: Text, derivation: Text | str | None = None, result: Quantity | None = None, **more: Any
+) -> Step:
     """A step; a derivation given as `str` has no words in it."""
     return Step(id, text, formula(derivation) if isinstance(derivation, str) else derivation, result, **more)

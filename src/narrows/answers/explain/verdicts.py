@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.answers.explain.subjects import BATCH, HIDDEN, LENGTH, NAMED, l40s, l40s_roof, model
+from narrows.answers.explain.subjects import BATCH, HIDDEN, LENGTH, NAMED, l40s, l40s_roof, model, short
 from narrows.answers.explain.types import CHAPTER, Topic, exact, number, row, step, table, words
 from narrows.roofline import PRESCRIPTIONS, roof
 from narrows.step import Matmul
@@ -22,12 +22,22 @@ def prescription() -> Topic:
     faster = roof(device, "fp8")
     fast = type(top)(faster.peak, top.bandwidth)
     rows = []
-    for name, label, tokens in (("decode", Text("decode, 1 row"), 1), ("prefill", Text("prefill, {n} rows", n=LENGTH), LENGTH)):
+    for name, label, tokens in (
+        ("decode", Text("decode, 1 row"), 1),
+        ("prefill", Text("prefill, {n} rows", n=str(LENGTH)), LENGTH),
+    ):
         before = top.time(Matmul(tokens, HIDDEN, HIDDEN))
         fewer = top.time(Matmul(tokens, HIDDEN, HIDDEN, width=1))
         cheaper = fast.time(Matmul(tokens, HIDDEN, HIDDEN))
-        rows.append(row(name, words(label), *(number(seconds(value), value, "s") for value in (before, fewer, cheaper))))
-    columns = (Text("product"), Text("as it is"), Text("half the bytes"), Text("the FP8 peak ({times} ×)", times=f"{faster.peak / top.peak:.2f}"))
+        rows.append(
+            row(name, words(label), *(number(seconds(value), value, "s") for value in (before, fewer, cheaper)))
+        )
+    columns = (
+        Text("product"),
+        Text("as it is"),
+        Text("half the bytes"),
+        Text("the FP8 peak ({times} ×)", times=f"{faster.peak / top.peak:.2f}"),
+    )
     return Topic(
         "prescription",
         Text("From verdict to prescription"),
@@ -35,7 +45,11 @@ def prescription() -> Topic:
             *(step(name.replace(" ", "_"), text, points=PRESCRIPTIONS[name]) for name, text in _VERDICTS.items()),
             step(
                 "tried",
-                Text("The wrong medicine does nothing. Least time of [rows, h] × [h, h] on the {gpu}, h = {hidden}:", gpu=device.name, hidden=HIDDEN),
+                Text(
+                    "The wrong medicine does nothing. Least time of [rows, h] × [h, h] on the {gpu}, h = {hidden}:",
+                    gpu=device.name,
+                    hidden=str(HIDDEN),
+                ),
                 table=table(columns, *rows),
             ),
         ),
@@ -55,47 +69,43 @@ def summary() -> Topic:
         (
             step(
                 "table",
-                Text("Llama-2-7b on the {gpu}:", gpu=device.name),
+                Text("{model} on the {gpu}:", model=short(spec), gpu=device.name),
                 table=table(
-                    (Text("phase"), Text("limit"), Text("figure"), Text("against"), Text("see")),
+                    (Text("phase"), Text("limit"), Text("figure"), Text("against, or what")),
                     row(
                         "loading",
                         words(Text("loading")),
                         words(Text("GPU memory capacity")),
                         number(decimal(weights, 0), weights, "B"),
-                        words(Text("weights, from the name")),
-                        words("weights"),
+                        words(Text("weights, by the name")),
                     ),
                     row(
                         "kv",
                         words(""),
                         words(""),
-                        number(f"{binary(total, 0)}", total, "B"),
-                        words(Text("KV cache, {batch} × {length} (\"32 GB\")", batch=BATCH, length=LENGTH)),
-                        words("kv"),
+                        number(binary(total, 0), total, "B"),
+                        words(Text("KV cache, {batch} × {length}", batch=BATCH, length=str(LENGTH))),
                     ),
                     row(
                         "prefill",
                         words(Text("prefill")),
-                        words(Text("compute, when the prompt is long")),
-                        number(f"{prefill:,.0f} FLOP/B", prefill, "FLOP/B"),
-                        words(Text("ridge {ridge} FLOP/B, at s = {s}", ridge=f"{top.ridge:.0f}", s=LENGTH)),
-                        words("phases"),
+                        words(Text("compute, when long")),
+                        number(f"{prefill:.0f} FLOP/B", prefill, "FLOP/B"),
+                        words(Text("ridge {ridge}, s = {s}", ridge=f"{top.ridge:.0f}", s=str(LENGTH))),
                     ),
                     row(
                         "decode",
                         words(Text("decode")),
-                        words(Text("memory bandwidth, always")),
+                        words(Text("bandwidth, always")),
                         number(f"{decode:.1f} FLOP/B", decode, "FLOP/B"),
-                        words(Text("ridge {ridge} FLOP/B", ridge=f"{top.ridge:.0f}")),
-                        words("batching"),
+                        words(Text("ridge {ridge}", ridge=f"{top.ridge:.0f}")),
                     ),
                 ),
             ),
             step(
                 "ratio",
-                Text("At s = {s} the two phases of the same model are this far apart:", s=LENGTH),
-                f"{prefill:,.2f} ÷ {decode:.4f} = {prefill / decode:,.0f} ×",
+                Text("At s = {s} the two phases of the same model are this far apart:", s=str(LENGTH)),
+                f"{prefill:.2f} ÷ {decode:.4f} = {prefill / decode:.0f} ×",
                 exact(prefill / decode, "1"),
             ),
         ),

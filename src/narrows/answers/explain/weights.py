@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.answers.explain.subjects import NAMED, model
+from narrows.answers.explain.subjects import NAMED, model, origin, short
 from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, number, of_kind, row, step, table, words
 from narrows.models import ModelSpec
 from narrows.precision import FORMATS, Gptq
@@ -55,7 +55,7 @@ def precision() -> Topic:
                 "dtype",
                 Text(
                     "The config names the precision of the checkpoint as torch_dtype (newer files: dtype). {model} says {dtype}:",
-                    model=spec.name,
+                    model=short(spec),
                     dtype=own.name,
                 ),
                 f"{own.bits} bit ÷ 8 = {own.bits // 8} B",
@@ -64,15 +64,15 @@ def precision() -> Topic:
             step(
                 "packed",
                 Text(
-                    "\"4 bits\" hides the scales: GPTQ with one scale and zero point per {group} weights stores for a "
+                    '"4 bits" hides the scales: GPTQ with one scale and zero point per {group} weights stores for a '
                     "[{side}, {side}] matrix:",
                     group=packed.group,
-                    side=side,
+                    side=str(side),
                 ),
                 Text(
                     "{bytes} B × 8 ÷ ({side} × {side}) = {bits} bits per parameter",
                     bytes=real,
-                    side=side,
+                    side=str(side),
                     bits=f"{real * 8 / side**2:.3f}",
                 ),
                 exact(real * 8 / side**2, "bit"),
@@ -115,12 +115,17 @@ def weights() -> Topic:
     files = sum(_FILES)
     return Topic(
         "weights",
-        Text("Weights: Llama-2-7b is 14 GB, 13.48 GB and 12.55 GiB"),
+        Text(
+            "Weights: Llama-2-7b is {estimate}, {decimal} and {binary}",
+            estimate=decimal(estimate, 0),
+            decimal=decimal(size),
+            binary=gib(size),
+        ),
         (
             step(
                 "estimate",
                 Text("Estimated from the name: 7B parameters in {dtype}.", dtype=spec.precision.dtype.name),
-                f"7 × 10⁹ × {width} B = {decimal(estimate, 0)}",
+                f"{NAMED / 10**9:g} × 10⁹ × {width} B = {decimal(estimate, 0)}",
                 exact(estimate, "B"),
             ),
             step(
@@ -148,21 +153,25 @@ def weights() -> Topic:
             ),
             step(
                 "rounding",
-                Text("What the name hides: 6.74 was rounded up to 7, so the estimate is too high by {percent} %.", percent=f"{(estimate / size - 1) * 100:.1f}"),
+                Text(
+                    "What the name hides: 6.74 was rounded up to 7, so the estimate is too high by {percent} %.",
+                    percent=f"{(estimate / size - 1) * 100:.1f}",
+                ),
                 f"{decimal(estimate)} ÷ {decimal(size)} = {estimate / size:.3f}",
                 exact(estimate / size, "1"),
             ),
             step(
                 "units",
                 Text(
-                    "What the unit hides: GB is 10⁹ bytes, GiB is 2³⁰. Tools that print GiB and write \"GB\" show the same "
-                    "weights as 12.55. The two differ by {percent} %.",
+                    'What the unit hides: GB is 10⁹ bytes, GiB is 2³⁰. Tools that print GiB and write "GB" show the same '
+                    "weights as {gib}. The two differ by {percent} %.",
+                    gib=f"{size / GIB:.2f}",
                     percent=f"{(GIB / GB - 1) * 100:.1f}",
                 ),
                 f"2³⁰ ÷ 10⁹ = {GIB / GB:.4f}",
                 exact(GIB / GB, "1"),
             ),
         ),
-        (f"{CHAPTER}", spec.source),
+        (CHAPTER, origin(spec)),
         "narrows models llama-2-7b",
     )

@@ -1,0 +1,54 @@
+# Two commands do everything on a fresh machine (Debian, Python 3.11+ with venv, make):
+#   make run   sets everything up and runs the main job
+#   make test  sets everything up and passes the tests
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+OUT ?= out
+
+.PHONY: run test lint types unit translations schema benchmark clean
+
+run: $(VENV)/.run
+	mkdir -p $(OUT)
+	$(BIN)/narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096 --cloud aws --plot $(OUT)/fit.png
+	$(BIN)/narrows explain plan --plot $(OUT)/roofline.png
+	@echo
+	@echo "pictures: $(OUT)/fit.png, $(OUT)/roofline.png"
+
+test: lint types unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/translations.py check
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev
+	$(BIN)/pytest -n auto
+
+translations: $(VENV)/.dev
+	$(BIN)/python scripts/translations.py update
+	$(BIN)/python scripts/translations.py compile
+
+schema: $(VENV)/.dev
+	$(BIN)/python scripts/schema.py
+
+benchmark: $(VENV)/.dev
+	$(BIN)/python benchmarks/startup.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ $(VENV)/.run
+
+clean:
+	rm -rf $(VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,81 @@
+"""The JSON of every answer is documented by a schema in the repository, and obeys it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from narrows import api
+from narrows.answers.base import Printed
+from scripts.schema import ANSWERS, FOLDER, rendered
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERS))
+def test_the_schema_in_the_repository_is_that_of_the_type(name: str) -> None:
+    assert (FOLDER / f"{name}.json").read_text("utf-8") == rendered(ANSWERS[name]), "run `make schema`"
+
+
+def answers() -> dict[str, Printed]:
+    return {
+        "fit": api.fit("llama-2-7b", ["a10g", "mi300x"], batch=400, max_len=4096),
+        "models": api.models("qwen3"),
+        "model": api.model("jamba-v0.1", length=1000),
+        "gpus": api.gpus("l40s"),
+        "explain": api.explain(),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERS))
+def test_an_answer_obeys_its_schema(name: str) -> None:
+    schema = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(answers()[name].to_json()), schema)
+
+
+STABLE = {
+    "model": {
+        "name",
+        "unique_parameters",
+        "active_parameters",
+        "checkpoint_bytes",
+        "cache_elements",
+        "state_elements",
+        "kv_bytes_per_token",
+        "kv_bytes_per_sequence",
+        "state_bytes_per_sequence",
+    },
+    "fit": {"model", "candidates"},
+}
+CANDIDATE = {
+    "gpu",
+    "count",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "engine",
+    "fits",
+    "verdict",
+    "terms",
+    "max_batch",
+    "max_length",
+    "kv_tokens",
+    "max_concurrency",
+    "usd_per_hour",
+    "mend",
+}
+EVERY_ANSWER = {"schema", "narrows_version", "command", "assumptions", "sources"}
+
+
+def test_the_stable_names_are_there() -> None:
+    found: dict[str, Any] = {name: json.loads(answer.to_json()) for name, answer in answers().items()}
+    for name, answer in found.items():
+        assert set(answer) >= EVERY_ANSWER | STABLE.get(name, set())
+    assert set(found["fit"]["model"]) >= STABLE["model"]
+    assert set(found["fit"]["candidates"][0]) >= CANDIDATE
+
+
+def test_sizes_are_whole_bytes() -> None:
+    found = json.loads(api.fit("llama-2-7b", "l40s", max_len=4096).to_json())
+    assert all(isinstance(value, int) for value in found["candidates"][0]["terms"].values())
