@@ -25,8 +25,8 @@ command = click.Command(
     "explain",
     callback=_run,
     help=_(
-        "Where does this number come from? The worked examples of the chapter on serving bottlenecks, computed, with the "
-        "numbers put in. TOPIC is one of: {topics}. Without it: all of them."
+        "Where does this number come from? The worked examples of the chapter on serving bottlenecks, computed, with "
+        "the numbers put in. TOPIC is one of: {topics}. Without it: all of them."
     ).format(topics=", ".join(TOPICS)),
     params=[click.Argument(["topic"], required=False), as_json(), plot(), lang()],
 )

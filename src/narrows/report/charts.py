@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import json
 import os
+from functools import cache
 from typing import Any
 
 from narrows.report.i18n import language
@@ -81,7 +82,9 @@ def save(chart: Any, path: str | os.PathLike[str]) -> None:
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in SUFFIXES:
-        raise BadInput("cannot draw to '{path}': its name must end in {known}", path=label(name), known=", ".join(SUFFIXES))
+        raise BadInput(
+            "cannot draw to '{path}': its name must end in {known}", path=label(name), known=", ".join(SUFFIXES)
+        )
     target = os.path.realpath(name)
     _check(target)
     spec = chart.to_dict()
@@ -92,7 +95,9 @@ def _check(target: str) -> None:
     """Refuse before the work of drawing what could not be written after it."""
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
-        raise BadInput("cannot write '{path}': there is no directory '{folder}'", path=label(target), folder=label(folder))
+        raise BadInput(
+            "cannot write '{path}': there is no directory '{folder}'", path=label(target), folder=label(folder)
+        )
     if os.path.isdir(target):
         raise BadInput("cannot write '{path}': it is a directory", path=label(target))
     # A read-only file could be replaced in a writable directory, but its owner asked that it stay.
@@ -107,23 +112,25 @@ def _put(target: str, content: bytes) -> None:
             file.write(content)
         os.replace(temporary, target)
     except OSError as problem:
-        raise BadInput("cannot write '{path}': {why}", path=label(target), why=problem.strerror or str(problem)) from None
+        raise BadInput(
+            "cannot write '{path}': {why}", path=label(target), why=problem.strerror or str(problem)
+        ) from None
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
 
 
-_registered = False
-
-
 def _converter() -> Any:
-    """vl-convert, knowing the bundled fonts where the language needs them (it reads the folder each time it is told)."""
-    global _registered
-    converter = _extra()[1]
-    if language() != "en" and not _registered:
-        converter.register_font_directory(FONT_FOLDER)
-        _registered = True
-    return converter
+    """vl-convert, knowing the bundled fonts where the language needs them."""
+    if language() != "en":
+        _register_fonts()
+    return _extra()[1]
+
+
+@cache
+def _register_fonts() -> None:
+    """Once: vl-convert builds its list of fonts anew whenever it is told of a folder."""
+    _extra()[1].register_font_directory(FONT_FOLDER)
 
 
 def _png(spec: dict[str, Any]) -> bytes:
@@ -142,7 +149,8 @@ def _html(spec: dict[str, Any]) -> bytes:
     # `$schema` is an address that nothing here needs to know: the mode is given.
     inner = json.dumps({k: v for k, v in spec.items() if k != "$schema"}, ensure_ascii=False).replace("<", "\\u003c")
     # The editor is a web site, and this page is for machines without the web.
-    options = '{"mode": "vega-lite", "renderer": "svg", "actions": {"export": true, "source": true, "compiled": false, "editor": false}}'
+    actions = {"export": True, "source": True, "compiled": False, "editor": False}
+    options = json.dumps({"mode": "vega-lite", "renderer": "svg", "actions": actions})
     return (
         "<!DOCTYPE html>\n"
         f'<html lang="{language()}">\n<head>\n<meta charset="utf-8">\n'

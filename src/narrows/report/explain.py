@@ -14,13 +14,25 @@ def explain_report(answer: Explanation) -> list[Part]:
     for index, topic in enumerate(answer.topics):
         parts += _topic(topic, f"{index + 1}. " if len(answer.topics) > 1 else "")
         parts.append(Paragraph(""))
-    marks = _(
-        "Without a mark: computed here. [cited]: quoted from a source. [measured]: read off a machine. "
-        "[predicted]: by the engine's memory model. [assumed]: chosen for lack of a fact."
-    )
-    parts.append(Paragraph(marks, "dim"))
+    parts += [Paragraph("· " + mark, "dim") for mark in _marks(answer)]
     parts += [Paragraph("· " + _("source: {source}").format(source=source), "dim") for source in answer.sources]
     return parts
+
+
+def _marks(answer: Explanation) -> list[str]:
+    """What the marks that occur mean."""
+    steps = [step for topic in answer.topics for step in topic.steps]
+    kinds = {step.result.kind for step in steps if step.result}
+    kinds |= {"cited" for step in steps if step.table for row in step.table.rows if row.known == "cited"}
+    meanings = {
+        "cited": _("cited: quoted from the sources below"),
+        "measured": _("measured: read off a machine"),
+        "predicted": _("predicted: by the memory model of the engine, which 'narrows fit' uses"),
+        "assumed": _("assumed: chosen for lack of a fact"),
+    }
+    return [_("computed, or without a mark: by the code that answers the other commands")] + [
+        meanings[kind] for kind in meanings if kind in kinds
+    ]
 
 
 def _topic(topic: Topic, numbered: str) -> list[Part]:

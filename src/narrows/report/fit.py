@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from narrows.answers.fit import Candidate, Fit, Mend
+from narrows.answers.fit import Candidate, Fit
+from narrows.answers.mend import Mend
 from narrows.report.console import Bars, Column, Paragraph, Part, Segment, Table
 from narrows.report.i18n import _, say
 from narrows.report.words import word
@@ -55,7 +56,7 @@ def _headline(answer: Fit) -> str:
 def _mends(one: Candidate) -> list[Part]:
     def line(mend: Mend) -> str:
         fits = _("{batch} × {length} tokens fit then").format(
-            batch=count(mend.max_batch), length=count(mend.max_length)
+            batch=count(mend.max_batch), length=count(mend.length)
         )
         return f"{mend.change} — {say(mend.text)} ({fits})"
 

@@ -50,7 +50,9 @@ def fit_chart(answer: Fit) -> Any:
     Raises BadInput where the extra `plot` is not installed.
     """
     alt = plotting()
-    shown = [name for name, _colour in TERMS if any(getattr(m.terms, name) for c in answer.candidates for m in c.growth)]
+    shown = [
+        name for name, _colour in TERMS if any(getattr(m.terms, name) for c in answer.candidates for m in c.growth)
+    ]
     largest = max(max(one.terms.usable, *(moment.used for moment in one.growth)) for one in answer.candidates)
     top = largest / GIB * _HEIGHT / (_HEIGHT - _HEAD)
     notes = max(len(_notes(one)) for one in answer.candidates)
@@ -80,7 +82,11 @@ def _panel(alt: Any, one: Candidate, shown: list[str], top: float, notes: int) -
         sort=[word(name) for name in shown],
         legend=alt.Legend(title=None, orient="top", direction="horizontal", columns=len(shown), offset=14),
     )
-    tooltip = [alt.Tooltip("moment:N", title=" "), alt.Tooltip("term:N", title="  "), alt.Tooltip("size:N", title="GiB")]
+    tooltip = [
+        alt.Tooltip("moment:N", title=" "),
+        alt.Tooltip("term:N", title="  "),
+        alt.Tooltip("size:N", title="GiB"),
+    ]
     bars = alt.Chart(alt.Data(values=segments)).mark_bar()
     y = alt.Y("bottom:Q", scale=scale, axis=alt.Axis(title=_("GiB per device"), tickCount=6))
     layers = [
@@ -159,25 +165,25 @@ def _lines(alt: Any, limits: tuple[float, float], scale: Any, width: int) -> lis
 def _totals(alt: Any, one: Candidate, limits: tuple[float, float], x: Any, scale: Any, top: float) -> list[Any]:
     """The sum over each bar; where it is over the budget, by how much, and that part outlined."""
     budget = limits[0]
-    rows = []
+    fitting: list[dict[str, Any]] = []
+    over: list[dict[str, Any]] = []
     for moment in one.growth:
         used = moment.used / GIB
-        lines = [_figure(used)]
-        if used > budget:
-            lines.append(_("{size} over").format(size=f"+{_figure(used - budget)}"))
-        at = _clear(used, len(lines), limits, top)
-        rows.append({"moment": word(moment.name), "used": used, "budget": budget, "at": at, "text": lines})
+        excess = [_("{size} over").format(size=f"+{_figure(used - budget)}")] if used > budget else []
+        text = [_figure(used), *excess]
+        at = _clear(used, len(text), limits, top)
+        row = {"moment": word(moment.name), "used": used, "budget": budget, "at": at, "text": text}
+        (over if excess else fitting).append(row)
     layers = []
-    over = [row for row in rows if len(row["text"]) > 1]
     if over:
         frame = alt.Chart(alt.Data(values=over)).mark_bar(filled=False, stroke=VERMILLION, strokeWidth=3)
         layers.append(frame.encode(x=x, y=alt.Y("budget:Q", scale=scale), y2="used:Q"))
-    for chosen, lines, colour in ((over, 2, RED_INK), ([row for row in rows if row not in over], 1, INK)):
-        if chosen:
-            text = alt.Chart(alt.Data(values=chosen)).mark_text(
-                baseline="bottom", dy=-(lines - 1) * _LINE, fontSize=11, lineHeight=_LINE, fontWeight="bold", color=colour
-            )
-            layers.append(text.encode(x=x, y=alt.Y("at:Q", scale=scale), text="text:N"))
+    for rows, lines, colour in ((over, 2, RED_INK), (fitting, 1, INK)):
+        if rows:
+            mark = {"fontSize": 11, "lineHeight": _LINE, "fontWeight": "bold", "color": colour}
+            mark |= {"baseline": "bottom", "dy": -(lines - 1) * _LINE}  # the first of the lines stands at `at`
+            texts = alt.Chart(alt.Data(values=rows)).mark_text(**mark)
+            layers.append(texts.encode(x=x, y=alt.Y("at:Q", scale=scale), text="text:N"))
     return layers
 
 

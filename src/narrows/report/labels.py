@@ -91,17 +91,16 @@ def place(
     a crowd chooses last, since the others cannot pass it by.
     """
     spots = [(frame.x(intensity), frame.y(rate)) for _text, intensity, rate in points]
-    marks = [Box(x, y, x, y).grown(6) for x, y in spots]
-    blocked = [*taken, *marks]
+    blocked = [*taken, *(Box(x, y, x, y).grown(6) for x, y in spots)]
     found: dict[int, Label] = {}
     for index in sorted(range(len(points)), key=lambda one: _crowd(spots, one)):
         text, x, y = points[index][0], *spots[index]
         label = next(
-            (one for one in _places(text, x, y) if _free(frame, one.box, roofs, blocked)),
+            (one for one in _places(text, x, y) if _free(frame, one, roofs, blocked)),
             boxed(text, x + _CLEAR, y + _CLEAR, "left"),
         )
         found[index] = label
-        blocked.append(label.box)
+        blocked += [label.box, *_trail(label)]
     return [found[index] for index in range(len(points))]
 
 
@@ -125,9 +124,20 @@ def _places(text: str, x: float, y: float) -> Iterator[Label]:
             yield msgspec.structs.replace(label, leader=(x, y, x + dx * 1.2, end))
 
 
-def _free(frame: Frame, box: Box, roofs: Sequence[Roof], blocked: Sequence[Box]) -> bool:
+def _trail(label: Label) -> list[Box]:
+    """A leader as small boxes, for what must not stand on it; its first pixels belong to the point."""
+    if label.leader is None:
+        return []
+    x, y, x2, y2 = label.leader
+    steps = [step / 12 for step in range(4, 12)]
+    return [Box(x + (x2 - x) * t, y + (y2 - y) * t, x + (x2 - x) * t, y + (y2 - y) * t).grown(1) for t in steps]
+
+
+def _free(frame: Frame, label: Label, roofs: Sequence[Roof], blocked: Sequence[Box]) -> bool:
+    box = label.box
     inside = box.left >= 2 and box.right <= frame.width - 2 and box.top >= 2 and box.bottom <= frame.height - 2
-    return inside and not any(box.meets(one) for one in blocked) and not _crossed(frame, box.grown(1.5), roofs)
+    met = any(box.meets(one) for one in blocked) or any(mark.meets(one) for mark in _trail(label) for one in blocked)
+    return inside and not met and not _crossed(frame, box.grown(1.5), roofs)
 
 
 def _crossed(frame: Frame, box: Box, roofs: Sequence[Roof]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -19,6 +20,10 @@ from narrows.text import BadInput
 from narrows.units import bandwidth, rate
 
 _WIDTH, _HEIGHT = 820, 460
+_OVERVIEW = ("matmul", "phases", "batching")
+"""Topics whose work is drawn together: matrix products of one device, so that they compare."""
+BLUE_INK, RED_INK = "#00507D", "#A33C00"
+"""The colours of the points, dark enough to read as text."""
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -37,8 +42,8 @@ class Layout(msgspec.Struct, frozen=True):
 def roofline_chart(source: Explanation | RooflinePicture | None = None) -> Any:
     """The workloads of `explain` under the roof of their device, log-log. Returns an altair chart.
 
-    source: an answer of `explain` or one picture of it. None, or an answer that pictures nothing: all workloads of
-    the chapter. Raises BadInput where the extra `plot` is not installed.
+    source: one picture, or an answer of `explain` whose topic has one. None, or any other answer: the chapter's matrix
+    products, prefill and decode together. Raises BadInput where the extra `plot` is not installed.
     """
     alt = plotting()
     made = layout(_pictures(source))
@@ -51,7 +56,10 @@ def roofline_chart(source: Explanation | RooflinePicture | None = None) -> Any:
     layers = [
         *_regions(alt, made, x),
         *_lines(alt, made, x, y),
-        *_texts(alt, made.notes, FAINT),
+        *_texts(alt, made.notes[:1], BLUE_INK, "bold"),
+        *_texts(alt, made.notes[1:2], RED_INK, "bold"),
+        *_texts(alt, made.notes[2:3], INK, "bold"),
+        *_texts(alt, made.notes[3:], FAINT),
         *_slope(alt, made),
         *_leaders(alt, made),
         *_points(alt, made, x, y),
@@ -63,13 +71,12 @@ def roofline_chart(source: Explanation | RooflinePicture | None = None) -> Any:
 def _pictures(source: Explanation | RooflinePicture | None) -> list[RooflinePicture]:
     if isinstance(source, RooflinePicture):
         return [source]
-    found = [topic.roofline for topic in source.topics if topic.roofline] if source else []
-    if not found:
-        from narrows.answers.explain import explain
+    found = {topic.id: topic.roofline for topic in source.topics if topic.roofline} if source else {}
+    if len(found) == 1:
+        return list(found.values())
+    from narrows.answers.explain import explain
 
-        found = [topic.roofline for topic in explain().topics if topic.roofline]
-    # One chart has one device: that of the first picture.
-    return [one for one in found if (one.device, one.precision) == (found[0].device, found[0].precision)]
+    return [one for name in _OVERVIEW for topic in explain(name).topics if (one := topic.roofline)]
 
 
 def layout(pictures: Sequence[RooflinePicture]) -> Layout:
@@ -84,9 +91,13 @@ def layout(pictures: Sequence[RooflinePicture]) -> Layout:
     frame = Frame(_WIDTH, _HEIGHT, (low, first.bandwidth * low), (high, peak * 3.2))
     notes = _notes(frame, roofs)
     slope, around = _along(frame, roofs[first.precision], points)
-    texts = [", ".join(dict.fromkeys(label(say(point.label)) for point in group)) for group in groups]
+    texts = [_joined([label(say(point.label)) for point in group]) for group in groups]
     named = [
-        (_("{work}: {intensity}").format(work=text, intensity=_figure(point.intensity)), point.intensity, point.attainable)
+        (
+            _("{work}: {intensity}").format(work=text, intensity=_figure(point.intensity)),
+            point.intensity,
+            point.attainable,
+        )
         for text, point in zip(texts, points, strict=True)
     ]
     labels = place(frame, named, list(roofs.values()), [*(note.box for note in notes), *around])
@@ -111,6 +122,14 @@ def _merged(points: Sequence[RooflinePoint]) -> list[list[RooflinePoint]]:
         else:
             groups.append([point])
     return groups
+
+
+def _joined(names: list[str]) -> str:
+    """The names of one spot; "decode" goes without saying beside "decode B = 1"."""
+    kept = [
+        name for name in dict.fromkeys(names) if not any(other != name and other.startswith(name) for other in names)
+    ]
+    return ", ".join(kept)
 
 
 def _figure(intensity: float) -> str:
@@ -138,7 +157,7 @@ def _along(
     """The bandwidth written along the slope, in the middle of its widest gap between points; what it covers."""
     ridge = frame.x(over.ridge)
     stops = [0.0, *(frame.x(point.intensity) for point in points if point.intensity < over.ridge), ridge]
-    gap, start = max((right - left, left) for left, right in zip(stops, stops[1:], strict=False))
+    gap, start = max((right - left, left) for left, right in pairwise(stops))
     x = start + gap / 2
     rise = (frame.roof(over, 0) - frame.roof(over, ridge)) / ridge
     turn = math.atan(rise)
@@ -182,7 +201,7 @@ def _lines(alt: Any, made: Layout, x: Any, y: Any) -> list[Any]:
     layers.append(alt.Chart(foot).mark_rule(color=FAINT, strokeDash=[3, 3]).encode(x=x, y=y, y2="y2:Q"))
     corner = alt.Data(values=[{"x": first.ridge, "y": first.peak / 1e12}])
     layers.append(
-        alt.Chart(corner).mark_point(shape="diamond", size=130, filled=True, color=INK, opacity=1).encode(x=x, y=y)
+        alt.Chart(corner).mark_point(shape="diamond", size=320, filled=False, strokeWidth=2, color=INK).encode(x=x, y=y)
     )
     return layers
 
@@ -207,13 +226,15 @@ def _points(alt: Any, made: Layout, x: Any, y: Any) -> list[Any]:
     return [marks.encode(x=x, y=y, color=colour, tooltip=tooltip)]
 
 
-def _texts(alt: Any, labels: Sequence[Label], colour: str) -> list[Any]:
+def _texts(alt: Any, labels: Sequence[Label], colour: str, weight: str = "normal") -> list[Any]:
     """Texts where the layout put them, in pixels."""
     layers = []
     for align in ("left", "center", "right"):
         rows = [{"x": one.anchor[0], "y": one.anchor[1], "text": one.text} for one in labels if one.align == align]
         if rows:
-            text = alt.Chart(alt.Data(values=rows)).mark_text(align=align, baseline="middle", fontSize=SIZE, color=colour)
+            text = alt.Chart(alt.Data(values=rows)).mark_text(
+                align=align, baseline="middle", fontSize=SIZE, fontWeight=weight, color=colour
+            )
             layers.append(text.encode(x=_pixel(alt.X, alt, "x:Q"), y=_pixel(alt.Y, alt, "y:Q"), text="text:N"))
     return layers
 

@@ -19,18 +19,24 @@ def hierarchy() -> Topic:
     fused = PrefillAttention(LENGTH, 1, 1, dim, fused=True)
     return Topic(
         "hierarchy",
-        Text("The way of a byte: GPU memory → L2 → L1 / shared memory → registers → units"),
+        Text("Memory hierarchy: the way of a byte to the compute units"),
         (
             step(
+                "path",
+                Text("What is computed with must come this way, and each leg is faster than the one before it:"),
+                points=(Text("GPU memory → L2 → L1 / shared memory → registers → units"),),
+            ),
+            step(
                 "levels",
-                Text("Each level is nearer to the units, faster and smaller. {gpu}:", gpu=device.name),
+                Text("Sizes on the {gpu}; a bandwidth is stated for the outermost only:", gpu=device.name),
                 table=table((Text("level"), Text("size"), Text("bandwidth")), *_levels(device)),
             ),
             step(
                 "reference",
                 Text(
-                    "The first leg is the slowest, and every byte that is used once must take it: so its bandwidth is the "
-                    'reference of the roofline. What the name hides: "HBM" stands for any memory beside the chip; this GPU has {kind}.',
+                    "The first leg is the slowest, and a byte that is used once must take it: so its bandwidth is the "
+                    'reference of the roofline. What the name hides: "HBM" stands for any memory beside the chip; '
+                    "this GPU has {kind}.",
                     kind=device.memory_type,
                 ),
             ),
@@ -46,16 +52,15 @@ def hierarchy() -> Topic:
             ),
             step(
                 "scores",
-                Text(
-                    "Naive attention makes a matrix of scores, far larger than the on-chip memory of one multiprocessor:"
-                ),
+                Text("Naive attention makes a matrix of scores, far larger than the SRAM of one multiprocessor:"),
                 f"{naive.width} B × {LENGTH}² = {binary(naive.score_bytes, 0)}",
                 exact(naive.score_bytes, "B"),
             ),
             step(
                 "fused_bytes",
                 Text(
-                    "Q, K, V and the output must move in any case. Fused attention keeps tiles of the scores on the chip, and at best moves nothing else:"
+                    "Q, K, V and the output must move in any case. Fused attention keeps tiles of the scores in SRAM, and "
+                    "at best moves nothing else:"
                 ),
                 f"4 × {fused.width} B × {LENGTH} × {dim} = {decimal(fused.bytes)}",
                 exact(fused.bytes, "B"),
@@ -63,7 +68,8 @@ def hierarchy() -> Topic:
             step(
                 "naive_bytes",
                 Text(
-                    "Naive attention also writes the scores, reads them for the softmax, writes the probabilities and reads them again:"
+                    "Naive attention also writes the scores, reads them for the softmax, writes the probabilities and "
+                    "reads them again:"
                 ),
                 f"{decimal(fused.bytes)} + 4 × {decimal(naive.score_bytes)} = {decimal(naive.bytes)}",
                 exact(naive.bytes, "B"),
@@ -83,7 +89,8 @@ def hierarchy() -> Topic:
             step(
                 "verdicts",
                 Text(
-                    "The same FLOPs, {ratio} times fewer bytes: naive attention is {naive}, fused attention is {fused}.",
+                    "The same FLOPs with {ratio} times fewer bytes: naive attention is {naive}, fused attention is "
+                    "{fused}.",
                     ratio=f"{naive.bytes / fused.bytes:.0f}",
                     naive=verdict(top.bound(naive.intensity)),
                     fused=verdict(top.bound(fused.intensity)),

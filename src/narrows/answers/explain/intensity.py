@@ -22,7 +22,7 @@ def intensity() -> Topic:
         step(
             "definition",
             Text(
-                "Arithmetic intensity: FLOPs done per byte moved between GPU memory and the compute units while running. "
+                "Arithmetic intensity: FLOPs done per byte that moves between GPU memory and the compute units. "
                 "A multiply-add counts as 2 FLOPs."
             ),
             "intensity = FLOPs ÷ bytes  [FLOP/B]",
@@ -104,7 +104,7 @@ def matmul() -> Topic:
     exactly = small.multiplications + small.additions
     return Topic(
         "matmul",
-        Text("Matrix product [M, K] × [K, N]"),
+        Text("Matrix product [M,K] × [K,N]"),
         (
             step(
                 "count",
@@ -185,7 +185,8 @@ def _others(adding: Elementwise, summing: Reduction) -> list[Step]:
         step(
             "share",
             Text(
-                "Both are always memory-bandwidth-bound, but small: of the FLOPs of a {model} block per token, attention over the context apart, they are:",
+                "Both are memory-bandwidth-bound on any GPU, but small. Their share of the FLOPs of a {model} block per "
+                "token, apart from attention over the context:",
                 model=short(spec),
             ),
             f"{count(rest)} ÷ {count(matmuls + rest)} = {rest / (matmuls + rest) * 100:.2f} %",

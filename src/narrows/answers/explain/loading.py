@@ -37,14 +37,15 @@ def tiers() -> Topic:
     ]
     return Topic(
         "tiers",
-        Text("Loading: from the model store to GPU memory, and why the weights stay there"),
+        Text("Loading: the way to GPU memory, and why the weights stay there"),
         (
             step(
                 "path",
                 Text("Weights travel a chain, and each link of it can be the slowest:"),
                 points=(
                     Text(
-                        "model store → (download) local disk → (read) CPU memory → (PCIe) GPU memory → (initialise, warm up) ready"
+                        "model store → (download) local disk → (read) CPU memory → (PCIe) GPU memory → (initialise, warm up) "
+                        "ready"
                     ),
                 ),
             ),
@@ -71,8 +72,8 @@ def tiers() -> Topic:
             step(
                 "pcie_pass",
                 Text(
-                    "Kept in CPU memory they would cross PCIe {generation}.0 x{lanes} in every pass. The link has {paper} on "
-                    "paper; copies reach about {reached} (assumed):",
+                    "Kept in CPU memory they would cross PCIe {generation}.0 x{lanes} in every pass. The link has {paper} "
+                    "on paper; copies reach about {reached} (assumed):",
                     generation=device.links.pcie_generation,
                     lanes=device.links.pcie_lanes,
                     paper=bandwidth(on_paper),
@@ -84,7 +85,8 @@ def tiers() -> Topic:
             step(
                 "slowdown",
                 Text(
-                    "So they are loaded once and stay in GPU memory for all requests. Moving them each time would be slower by:"
+                    "So they are loaded once and stay in GPU memory for all requests. Moved each time, a pass would take "
+                    "longer by:"
                 ),
                 f"{there:.2f} s ÷ {seconds(here)} = {there / here:.1f} ×",
                 of_kind(there / here, "1", "assumed"),

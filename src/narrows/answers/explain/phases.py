@@ -46,7 +46,7 @@ def phases() -> Topic:
             step(
                 "prefill",
                 Text(
-                    "Prefill sends all s tokens of the prompt through a weight matrix at once: [s, h] × [h, h]. At s = {s}:",
+                    "Prefill sends all s tokens of the prompt through a weight matrix at once, [s,h] × [h,h]. At s = {s}:",
                     s=_PROMPTS[0],
                 ),
                 f"s·h ÷ (2s + h) = {first.m} × {HIDDEN} ÷ ({2 * first.m} + {HIDDEN}) = {first.intensity:.2f} FLOP/B",
@@ -55,7 +55,7 @@ def phases() -> Topic:
             step(
                 "decode",
                 Text(
-                    'Decode sends one token: [1, h] × [h, h]. Every weight is read for a single multiply-add. "About 1.0" is:'
+                    'Decode sends one token, [1,h] × [h,h]: every weight is read for one multiply-add. "About 1.0" is:'
                 ),
                 f"{HIDDEN} ÷ (2 + {HIDDEN}) = {decode.intensity:.4f} FLOP/B",
                 exact(decode.intensity, "FLOP/B"),
@@ -101,7 +101,7 @@ def batching() -> Topic:
             step(
                 "b16",
                 Text(
-                    "B requests decode together: [B, h] × [h, h]. The weights are read once for all. At B = {batch}:",
+                    "B requests decode together, [B,h] × [h,h]. The weights are read once for all. At B = {batch}:",
                     batch=BATCH,
                 ),
                 f"B·h ÷ (2B + h) = {BATCH} × {HIDDEN} ÷ ({2 * BATCH} + {HIDDEN}) = {one.intensity:.2f} FLOP/B",
@@ -126,7 +126,7 @@ def batching() -> Topic:
             step(
                 "around_turn",
                 Text("Just below and at that batch:"),
-                f"B = {turn - 1}: {before.intensity:.2f} < {top.ridge:.2f} ≤ {after.intensity:.2f}, B = {turn}  [FLOP/B]",
+                f"B = {turn - 1}: {before.intensity:.2f} < {top.ridge:.2f};  B = {turn}: {after.intensity:.2f} FLOP/B",
                 exact(after.intensity, "FLOP/B"),
             ),
             step(
@@ -138,7 +138,8 @@ def batching() -> Topic:
             step(
                 "continuous",
                 Text(
-                    "That is why continuous batching matters: each request that joins a step uses weights that are read anyway."
+                    "That is why continuous batching matters: each request that joins a step uses weights that are read "
+                    "anyway."
                 ),
             ),
             *_attention(top),
@@ -176,7 +177,8 @@ def _attention(top: Roof) -> list[Step]:
         step(
             "kv_intensity",
             Text(
-                "What batching cannot do: each request reads its own keys and values. Decode attention over {length} tokens, in FLOP/B:",
+                "What batching cannot do: each request reads its own keys and values. Decode attention over {length} "
+                "tokens, in FLOP/B:",
                 length=str(LENGTH),
             ),
             table=table(columns, line("mha", heads.kv_heads), line("gqa", grouped)),
@@ -196,7 +198,7 @@ def _attention(top: Roof) -> list[Step]:
         step(
             "kv_per_token",
             Text(
-                "while the KV cache of {length} tokens is read in full for each, {times} times as much:",
+                "The KV cache of {length} tokens, though, is read in full for each token, {times} times as much:",
                 length=str(LENGTH),
                 times=f"{cache * BATCH / weights:.1f}",
             ),

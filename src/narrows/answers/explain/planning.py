@@ -1,4 +1,4 @@
-"""`plan`: how many requests an A10 and an L40S take: by the chapter's arithmetic, in its practice, by the engine's ledger."""
+"""`plan`: requests that an A10 and an L40S take: by arithmetic, in the chapter's practice, by the engine's ledger."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def plan() -> Topic:
         )
     ]
     rows: list[Row] = []
-    for gpu, deployment, room in found:
+    for gpu, _, room in found:
         left = gpu.label - weights // GB
         fits = left * 1024 // (request // MIB)
         steps.append(
@@ -77,8 +77,8 @@ def plan() -> Topic:
         step(
             "ledger",
             Text(
-                "The arithmetic maximum cannot be used. The driver keeps part of the memory, the engine claims a share of "
-                "the rest, and activations, CUDA graphs and runtime need room. Computed for {engine}, per GPU in GiB:",
+                "The arithmetic maximum cannot be used. The driver keeps part of the memory, the engine claims a share "
+                "of the rest, and activations, CUDA graphs and runtime need room. Computed for {engine}, per GPU in GiB:",
                 engine=found[0][1].engine.label,
             ),
             table=_ledger([(deployment, room) for _, deployment, room in found]),
@@ -111,7 +111,7 @@ def _counted(gpu: Gpu, how: str, label: Text, shown: str, left: float | None, fi
         f"{gpu.name.lower()}_{how}",
         words(gpu.name),
         words(label),
-        words("–") if left is None else number(shown, left, "B", _KINDS[how]),
+        words(Text("not stated")) if left is None else number(shown, left, "B", _KINDS[how]),
         number(str(fits), fits, "requests", _KINDS[how]),
         known="cited" if how == "practice" else "computed",
     )
@@ -153,7 +153,8 @@ def _units() -> list[Step]:
         step(
             f"{gpu.name.lower()}_visible",
             Text(
-                "{gpu}: the label says {label} GB, the driver shows {driver}, and a process can get {usable}.",
+                "{gpu}: the label says {label} GB, the driver shows {driver}, and a process can get {usable}. Of {label} "
+                "GiB that is:",
                 gpu=device.name,
                 label=gpu.label,
                 driver=gib(device.memory_bytes),
@@ -170,6 +171,8 @@ def _units() -> list[Step]:
 def _ratios(weights: int, rooms: list[Capacity]) -> list[Step]:
     """Four times the concurrency for about twice the price, and why."""
     small, large = GPUS
+    growth = (large.label - weights) / (small.label - weights)
+    dearer = large.usd_per_hour / small.usd_per_hour
     return [
         step(
             "concurrency_ratio",
@@ -186,14 +189,14 @@ def _ratios(weights: int, rooms: list[Capacity]) -> list[Step]:
         step(
             "why",
             Text("The memory is only twice as large, but the weights are paid once, and what is left grows faster:"),
-            f"({large.label} − {weights}) ÷ ({small.label} − {weights}) = {(large.label - weights) / (small.label - weights):.1f} ×",
-            exact((large.label - weights) / (small.label - weights), "1"),
+            f"({large.label} − {weights}) ÷ ({small.label} − {weights}) = {growth:.1f} ×",
+            exact(growth, "1"),
         ),
         step(
             "price_ratio",
             Text("The chapter's prices per GPU and hour, by contrast, are less than twice apart:"),
-            f"{large.usd_per_hour:.2f} $ ÷ {small.usd_per_hour:.2f} $ = {large.usd_per_hour / small.usd_per_hour:.2f} ×",
-            of_kind(large.usd_per_hour / small.usd_per_hour, "1", "cited"),
+            f"{large.usd_per_hour:.2f} $ ÷ {small.usd_per_hour:.2f} $ = {dearer:.2f} ×",
+            of_kind(dearer, "1", "cited"),
         ),
     ]
 
@@ -204,8 +207,8 @@ def _naming() -> Step:
     return step(
         "naming",
         Text(
-            "What the name hides: AWS has no A10, its g5 instances carry an A10G: the same {label} and the same bandwidth, "
-            "but other BF16 peaks:",
+            "What the name hides: AWS has no A10, its g5 instances carry the A10G: the same {label} and the same "
+            "bandwidth, but another BF16 peak:",
             label=a10.memory_label,
         ),
         f"{rate(a10g.peak('bf16'))} ÷ {rate(a10.peak('bf16'))} = {share * 100:.0f} %",

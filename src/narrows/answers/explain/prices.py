@@ -22,32 +22,22 @@ def price_steps(gpus: Sequence[Gpu]) -> list[Step]:
     """What a GPU costs per hour: cited, as a share of a large instance, as the smallest instance; and per request."""
     rows: list[Row] = []
     for gpu in gpus:
-        rows.append(
-            row(
-                f"{gpu.name.lower()}_cited",
-                words(gpu.name),
-                words(Text("the chapter's figure")),
-                words("–"),
-                number(f"{gpu.usd_per_hour:g} $", gpu.usd_per_hour, "USD/h", "cited"),
-                known="cited",
-            )
-        )
+        figure = number(f"{gpu.usd_per_hour:g} $", gpu.usd_per_hour, "USD/h", "cited")
+        said = words(Text("the chapter's figure"))
+        rows.append(row(f"{gpu.name.lower()}_cited", words(gpu.name), said, figure, known="cited"))
         share = next((price for price in prices_of(gpu.id) if price.instance == _SHARED[gpu.id]), None)
-        if share is not None:
-            rows.append(_instance(gpu, "share", share))
         smallest = cheapest(gpu.id, 1, CLOUD)
-        if smallest is not None:
-            rows.append(_instance(gpu, "smallest", smallest))
+        rows += [_instance(gpu, name, price) for name, price in (("share", share), ("smallest", smallest)) if price]
     dates = sorted({price.as_of for gpu in gpus for price in prices_of(gpu.id) if price.cloud == CLOUD})
     return [
         step(
             "prices",
             Text(
-                "$/h on demand. The chapter's prices are shares of the largest instances; one GPU can be had for about half "
-                "of that (snapshot of {date}):",
+                "$/h on demand. The chapter's prices are shares of large instances; the smallest instance has one GPU "
+                "for about half of that (snapshot of {date}):",
                 date=dates[-1] if dates else "–",
             ),
-            table=table((Text("GPU"), Text("price of"), Text("instance"), Text("per GPU")), *rows),
+            table=table((Text("GPU"), Text("instance"), Text("$/h per GPU")), *rows),
         ),
         *(
             step(
@@ -62,18 +52,6 @@ def price_steps(gpus: Sequence[Gpu]) -> list[Step]:
 
 
 def _instance(gpu: Gpu, name: str, price: Price) -> Row:
-    each = price.usd_per_accelerator_hour
-    shown = (
-        f"{each:.3f} $"
-        if price.accelerator_count == 1
-        else f"{price.usd_per_hour:g} $ ÷ {price.accelerator_count} = {each:.3f} $"
-    )
-    return row(
-        f"{gpu.name.lower()}_{name}",
-        words(gpu.id.upper()),
-        words(Text("one of {count} in the instance", count=price.accelerator_count))
-        if price.accelerator_count > 1
-        else words(Text("the smallest instance")),
-        words(price.label),
-        number(shown, each, "USD/h"),
-    )
+    each, count = price.usd_per_accelerator_hour, price.accelerator_count
+    shown = f"{each:.3f} $" if count == 1 else f"{price.usd_per_hour:.3f} $ ÷ {count} = {each:.3f} $"
+    return row(f"{gpu.name.lower()}_{name}", words(gpu.id.upper()), words(price.label), number(shown, each, "USD/h"))

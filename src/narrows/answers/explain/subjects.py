@@ -42,7 +42,7 @@ def l40s_roof() -> Roof:
 
 
 def plan_on(gpu: str, **changed: object) -> Deployment:
-    """The model on one accelerator at the chapter's length, with the engine's share of memory that was usual then."""
+    """The model on one accelerator at the chapter's length and with a utilization of 0.9, unless changed."""
     settings: dict[str, object] = {"max_length": LENGTH, "utilization": 0.9, **changed}
     return deploy(model(), find_accelerator(gpu), **settings)  # type: ignore[arg-type]
 

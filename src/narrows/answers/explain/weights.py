@@ -54,7 +54,8 @@ def precision() -> Topic:
             step(
                 "dtype",
                 Text(
-                    "The config names the precision of the checkpoint as torch_dtype (newer files: dtype). {model} says {dtype}:",
+                    "The config names the precision of the checkpoint as torch_dtype (newer files: dtype). {model} says "
+                    "{dtype}:",
                     model=short(spec),
                     dtype=own.name,
                 ),
@@ -98,7 +99,8 @@ def _components(spec: ModelSpec) -> list[Row]:
         found = [line for line in spec.tensor_table() if line.component == name]
         by_shape: dict[tuple[int, ...], int] = {}
         for line in found:
-            by_shape[line.tensor.shape] = by_shape.get(line.tensor.shape, 0) + line.count
+            shape = tuple(sorted(line.tensor.shape))
+            by_shape[shape] = by_shape.get(shape, 0) + line.count
         written = " + ".join(
             (f"{times} × " if times > 1 else "") + " × ".join(map(str, shape)) for shape, times in by_shape.items()
         )
@@ -163,8 +165,8 @@ def weights() -> Topic:
             step(
                 "units",
                 Text(
-                    'What the unit hides: GB is 10⁹ bytes, GiB is 2³⁰. Tools that print GiB and write "GB" show the same '
-                    "weights as {gib}. The two differ by {percent} %.",
+                    'What the unit hides: GB is 10⁹ bytes, GiB is 2³⁰. A tool that counts GiB and writes "GB" shows the '
+                    "same weights as {gib} GB. The two differ by {percent} %.",
                     gib=f"{size / GIB:.2f}",
                     percent=f"{(GIB / GB - 1) * 100:.1f}",
                 ),

@@ -1,0 +1,137 @@
+"""Changes that make a load fit which does not, the least costly to the user first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from narrows.deployment import Deployment, check_split, deploy
+from narrows.hardware import accelerators, cheapest
+from narrows.memory import Capacity, capacity
+from narrows.text import BadInput, Text
+from narrows.units import usd
+
+
+class Mend(msgspec.Struct, frozen=True):
+    """One change that makes it fit: its flags, and that `max_batch` sequences of `length` tokens would fit then."""
+
+    change: str
+    text: Text
+    max_batch: int
+    length: int
+    usd_per_hour: float | None
+
+
+_SHORTEST = 256
+"""A sequence shorter than this serves nobody, so no such length is offered as a mend."""
+_PAGE = 16
+"""A length offered as a mend is a whole number of the engine's usual pages, so that rounding up cannot undo it."""
+
+
+def mends_of(
+    deployment: Deployment, room: Capacity, load: int, options: dict[str, Any], cloud: str | None
+) -> Iterator[Mend]:
+    """Changes that make the load fit, the least costly to the user first: length, concurrency, precision, hardware."""
+    gpu = deployment.accelerator
+
+    def tried(change: str, text: Text, **changed: Any) -> Mend | None:
+        wanted = changed.pop("batch", load)
+        one = deploy(deployment.model, gpu, **{**options, "max_length": deployment.max_length, **changed})
+        left = capacity(one, wanted)
+        if left.max_batch < wanted:
+            return None
+        price = cheapest(gpu.id, one.count, cloud)
+        return Mend(change, text, left.max_batch, one.max_length, price.usd_per_hour if price else None)
+
+    if room.pool > 0:
+        shorter = room.max_length // _PAGE * _PAGE
+        if shorter >= _SHORTEST:
+            yield from _some(
+                tried(f"--max-len {shorter}", Text("at most {n} tokens per sequence", n=shorter), max_length=shorter)
+            )
+        if 0 < room.max_batch < load:
+            yield from _some(
+                tried(
+                    f"--batch {room.max_batch}",
+                    Text("at most {n} sequences at once", n=room.max_batch),
+                    batch=room.max_batch,
+                )
+            )
+        if deployment.kv.bits > 8:
+            yield from _some(
+                tried("--kv-cache-dtype fp8", Text("KV cache in 8 bits, half the bytes"), kv_cache_dtype="fp8")
+            )
+    for tp in _splits(deployment):
+        found = tried(f"--tp {tp}", Text("weights and KV shared by {n} of these", n=tp), tensor_parallel=tp)
+        if found:
+            yield found
+            break
+    else:
+        for pp in (2, 4, 8):
+            stages = pp * deployment.pipeline_parallel
+            if stages <= deployment.model.layers:
+                count = stages * deployment.tensor_parallel
+                text = Text("layers spread over {n} of these", n=count)
+                found = tried(f"--pp {stages}", text, pipeline_parallel=stages)
+                if found:
+                    yield found
+                    break
+    yield from _some(_hardware(deployment, load, options, cloud))
+
+
+def _some(found: Mend | None) -> Iterator[Mend]:
+    if found is not None:
+        yield found
+
+
+def _splits(deployment: Deployment) -> Iterator[int]:
+    """Larger tensor-parallel sizes that divide the model."""
+    for tp in (2, 4, 8, 16):
+        if tp > deployment.tensor_parallel:
+            try:
+                check_split(deployment.model, tp, deployment.pipeline_parallel)
+            except BadInput:
+                continue
+            yield tp
+
+
+def _hardware(deployment: Deployment, load: int, options: dict[str, Any], cloud: str | None) -> Mend | None:
+    """The cheapest accelerators, alone or tensor-parallel, that take the load; else those that take most of it."""
+    model, length = deployment.model, deployment.max_length
+    offers = []
+    for count in (1, 2, 4, 8):
+        try:
+            check_split(model, count, 1)
+        except BadInput:
+            continue
+        for device in accelerators():
+            price = cheapest(device.id, count, cloud)
+            same = device.id == deployment.accelerator.id and count <= deployment.count
+            if price is not None and price.accelerator_count == count and not (same or device.is_cpu):
+                offers.append((price.usd_per_hour, count, device, price))
+    best: Mend | None = None
+    for usd_per_hour, count, device, price in sorted(offers, key=lambda offer: offer[:2]):
+        changed = {"device_memory": None, "max_length": length, "tensor_parallel": count, "pipeline_parallel": 1}
+        left = capacity(deploy(model, device, **{**options, **changed}), load)
+        if left.max_batch <= (best.max_batch if best else 0):
+            continue
+        change = f"--gpu {device.id}"
+        if count != deployment.tensor_parallel:
+            change += f" --tp {count}"
+        if deployment.pipeline_parallel > 1:
+            change += " --pp 1"
+        if left.max_batch < load:
+            change += f" --batch {left.max_batch}"
+        text = Text(
+            "{count} × {gpu}, at {price} per hour ({instance})",
+            count=count,
+            gpu=device.name,
+            price=usd(usd_per_hour),
+            instance=price.label,
+        )
+        best = Mend(change, text, left.max_batch, length, usd_per_hour)
+        if left.max_batch >= load:
+            break
+    return best
