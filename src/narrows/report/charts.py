@@ -83,7 +83,7 @@ def save(chart: Any, path: str | os.PathLike[str]) -> None:
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in SUFFIXES:
         raise BadInput(
-            "cannot draw to '{path}': its name must end in {known}", path=label(name), known=", ".join(SUFFIXES)
+            "cannot draw to '{path}': its name must end in {known}", path=label(name, 200), known=", ".join(SUFFIXES)
         )
     target = os.path.realpath(name)
     _check(target)
@@ -96,13 +96,15 @@ def _check(target: str) -> None:
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise BadInput(
-            "cannot write '{path}': there is no directory '{folder}'", path=label(target), folder=label(folder)
+            "cannot write '{path}': there is no directory '{folder}'",
+            path=label(target, 200),
+            folder=label(folder, 200),
         )
     if os.path.isdir(target):
-        raise BadInput("cannot write '{path}': it is a directory", path=label(target))
+        raise BadInput("cannot write '{path}': it is a directory", path=label(target, 200))
     # A read-only file could be replaced in a writable directory, but its owner asked that it stay.
     if not os.access(target if os.path.exists(target) else folder, os.W_OK):
-        raise BadInput("cannot write '{path}': {why}", path=label(target), why=os.strerror(13))
+        raise BadInput("cannot write '{path}': {why}", path=label(target, 200), why=os.strerror(13))
 
 
 def _put(target: str, content: bytes) -> None:
@@ -113,7 +115,7 @@ def _put(target: str, content: bytes) -> None:
         os.replace(temporary, target)
     except OSError as problem:
         raise BadInput(
-            "cannot write '{path}': {why}", path=label(target), why=problem.strerror or str(problem)
+            "cannot write '{path}': {why}", path=label(target, 200), why=problem.strerror or str(problem)
         ) from None
     finally:
         if os.path.exists(temporary):

@@ -15,6 +15,7 @@ def explain_report(answer: Explanation) -> list[Part]:
         parts += _topic(topic, f"{index + 1}. " if len(answer.topics) > 1 else "")
         parts.append(Paragraph(""))
     parts += [Paragraph("· " + mark, "dim") for mark in _marks(answer)]
+    parts += [Paragraph("· " + say(text), "dim") for text in answer.assumptions]
     parts += [Paragraph("· " + _("source: {source}").format(source=source), "dim") for source in answer.sources]
     return parts
 
@@ -22,8 +23,8 @@ def explain_report(answer: Explanation) -> list[Part]:
 def _marks(answer: Explanation) -> list[str]:
     """What the marks that occur mean."""
     steps = [step for topic in answer.topics for step in topic.steps]
-    kinds = {step.result.kind for step in steps if step.result}
-    kinds |= {"cited" for step in steps if step.table for row in step.table.rows if row.known == "cited"}
+    kinds: set[str] = {step.result.kind for step in steps if step.result}
+    kinds |= {row.known for step in steps if step.table for row in step.table.rows}
     meanings = {
         "cited": _("cited: quoted from the sources below"),
         "measured": _("measured: read off a machine"),
@@ -61,6 +62,8 @@ def _table(table: ExampleTable) -> Table:
     columns = [
         Column(say(text), "right" if right else "left") for text, right in zip(table.columns, numbers, strict=True)
     ]
-    known = {"computed": _("computed"), "cited": _("cited")}
-    rows = [(*(say(cell.text) for cell in row.cells), known[row.known]) for row in table.rows]
+    rows = [
+        (*(say(cell.text) for cell in row.cells), _("computed") if row.known == "computed" else word(row.known))
+        for row in table.rows
+    ]
     return Table([*columns, Column(_("known"))], rows)

@@ -91,16 +91,21 @@ def place(
     a crowd chooses last, since the others cannot pass it by.
     """
     spots = [(frame.x(intensity), frame.y(rate)) for _text, intensity, rate in points]
-    blocked = [*taken, *(Box(x, y, x, y).grown(6) for x, y in spots)]
+    marks = [Box(x, y, x, y).grown(6) for x, y in spots]
+    corner = frame.x(roofs[0].ridge), frame.y(roofs[0].peak)
+    marks.append(Box(*corner, *corner).grown(9))
+    texts = list(taken)
     found: dict[int, Label] = {}
     for index in sorted(range(len(points)), key=lambda one: _crowd(spots, one)):
         text, x, y = points[index][0], *spots[index]
-        label = next(
-            (one for one in _places(text, x, y) if _free(frame, one, roofs, blocked)),
-            boxed(text, x + _CLEAR, y + _CLEAR, "left"),
-        )
+        # A leader leaves a crowd through the marks that its own point touches.
+        passed = [*texts, *(mark for mark in marks if not mark.meets(marks[index]))]
+        places = list(_places(text, x, y))
+        open_places = [one for one in places if _free(frame, one, roofs, [*texts, *marks])]
+        clear = [one for one in open_places if not any(step.meets(box) for step in _trail(one) for box in passed)]
+        label = next(iter([*clear, *open_places, *places]))
         found[index] = label
-        blocked += [label.box, *_trail(label)]
+        texts += [label.box, *_trail(label)]
     return [found[index] for index in range(len(points))]
 
 
@@ -115,7 +120,7 @@ def _places(text: str, x: float, y: float) -> Iterator[Label]:
     yield boxed(text, x - _CLEAR, y - _CLEAR, "right")
     yield boxed(text, x, y + _CLEAR + HEIGHT / 2, "center")
     yield boxed(text, x, y - _CLEAR - HEIGHT / 2, "center")
-    for steps in range(1, 12):
+    for steps in range(1, 25):
         away = _CLEAR + 0.75 * steps * HEIGHT
         for side, align, dx in ((1, "left", 14), (-1, "right", -14), (1, "center", 0), (-1, "center", 0)):
             label = boxed(text, x + dx, y + side * (away + HEIGHT / 2), align)  # type: ignore[arg-type]
@@ -136,8 +141,7 @@ def _trail(label: Label) -> list[Box]:
 def _free(frame: Frame, label: Label, roofs: Sequence[Roof], blocked: Sequence[Box]) -> bool:
     box = label.box
     inside = box.left >= 2 and box.right <= frame.width - 2 and box.top >= 2 and box.bottom <= frame.height - 2
-    met = any(box.meets(one) for one in blocked) or any(mark.meets(one) for mark in _trail(label) for one in blocked)
-    return inside and not met and not _crossed(frame, box.grown(1.5), roofs)
+    return inside and not any(box.meets(one) for one in blocked) and not _crossed(frame, box.grown(1.5), roofs)
 
 
 def _crossed(frame: Frame, box: Box, roofs: Sequence[Roof]) -> bool:

@@ -48,6 +48,7 @@ def explain(topic: str | None = None) -> Explanation:
     return Explanation(
         command=" ".join(["narrows explain", *([] if topic is None else names)]),
         topics=topics,
+        assumptions=tuple(dict.fromkeys(text for one in topics for text in one.assumptions)),
         sources=tuple(dict.fromkeys(source for one in topics for source in one.sources)),
     )
 
@@ -63,15 +64,16 @@ def _known(topic: str) -> str:
         return name
     from difflib import get_close_matches
 
+    given = "".join(c if c.isprintable() else "?" for c in topic[:40])
     near = get_close_matches(name[:40], TOPICS, n=1, cutoff=0.5)
     if near:
         raise BadInput(
             "there is no topic '{topic}'; the nearest is '{near}'. The topics are: {topics}",
-            topic=topic[:40],
+            topic=given,
             near=near[0],
             topics=", ".join(TOPICS),
         )
-    raise BadInput("there is no topic '{topic}'; the topics are: {topics}", topic=topic[:40], topics=", ".join(TOPICS))
+    raise BadInput("there is no topic '{topic}'; the topics are: {topics}", topic=given, topics=", ".join(TOPICS))
 
 
 __all__ = [

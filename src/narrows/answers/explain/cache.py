@@ -7,7 +7,7 @@ from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, number, ro
 from narrows.models import ModelSpec, load_model
 from narrows.models.mixers import LatentAttention
 from narrows.text import Text
-from narrows.units import binary, count, decimal
+from narrows.units import MIB, binary, count, decimal
 
 
 def _row(spec: ModelSpec, kind: str, name: str) -> Row:
@@ -38,7 +38,7 @@ def kv() -> Topic:
     assert isinstance(mla, LatentAttention)
     width = spec.kv_format().bits // 8
     token, sequence, size = spec.kv_bytes_per_token(0), spec.kv_bytes_per_sequence(LENGTH), spec.checkpoint_bytes()
-    total = BATCH * sequence
+    total, short_mib = BATCH * sequence, f"{token / MIB:g} MiB"
     grouped_token, latent_token = grouped.kv_bytes_per_token(0), latent.kv_bytes_per_token(0)
     return Topic(
         "kv",
@@ -54,7 +54,7 @@ def kv() -> Topic:
                     dim=heads.head_dim,
                     width=width,
                     token=token,
-                    binary=f"{token / 2**20:g} MiB",
+                    binary=short_mib,
                 ),
                 exact(token, "B"),
             ),
@@ -129,5 +129,5 @@ def kv() -> Topic:
             ),
         ),
         (CHAPTER, *map(origin, (spec, grouped, latent))),
-        "narrows fit llama-2-7b --gpu l40s --batch 16 --max-len 4096",
+        more="narrows fit llama-2-7b --gpu l40s --batch 16 --max-len 4096",
     )

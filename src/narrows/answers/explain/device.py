@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narrows.answers.explain.picture import picture
 from narrows.answers.explain.subjects import LENGTH, attention, l40s, l40s_roof, model, verdict
-from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, number, row, step, table, words
+from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, fixed, number, row, step, table, words
 from narrows.hardware import Accelerator
 from narrows.step import PrefillAttention
 from narrows.text import Text
@@ -59,8 +59,8 @@ def hierarchy() -> Topic:
             step(
                 "fused_bytes",
                 Text(
-                    "Q, K, V and the output must move in any case. Fused attention keeps tiles of the scores in SRAM, and "
-                    "at best moves nothing else:"
+                    "Q, K, V and the output must move in any case. Fused attention keeps tiles of the scores in "
+                    "SRAM, and at best moves nothing else:"
                 ),
                 f"4 × {fused.width} B × {LENGTH} × {dim} = {decimal(fused.bytes)}",
                 exact(fused.bytes, "B"),
@@ -91,7 +91,7 @@ def hierarchy() -> Topic:
                 Text(
                     "The same FLOPs with {ratio} times fewer bytes: naive attention is {naive}, fused attention is "
                     "{fused}.",
-                    ratio=f"{naive.bytes / fused.bytes:.0f}",
+                    ratio=fixed(naive.bytes / fused.bytes, 0),
                     naive=verdict(top.bound(naive.intensity)),
                     fused=verdict(top.bound(fused.intensity)),
                 ),

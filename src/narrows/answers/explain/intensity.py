@@ -6,7 +6,7 @@ import math
 
 from narrows.answers.explain.picture import picture
 from narrows.answers.explain.subjects import attention, l40s, l40s_roof, limit, model, short
-from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, number, row, step, table, words
+from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, fixed, number, row, step, table, words
 from narrows.step import Elementwise, Matmul, Reduction
 from narrows.text import Text
 from narrows.units import bandwidth, count, rate
@@ -49,8 +49,8 @@ def intensity() -> Topic:
         Text("Arithmetic intensity and the ridge point"),
         tuple(steps),
         (CHAPTER, device.source),
-        "narrows gpus l40s",
-        picture(device, [(Text("example"), value) for value in _EXAMPLES]),
+        more="narrows gpus l40s",
+        roofline=picture(device, [(Text("example"), value) for value in _EXAMPLES]),
     )
 
 
@@ -64,7 +64,7 @@ def _example(value: int) -> list[Step]:
                 f"at_{value}",
                 Text(
                     "A workload at {value} FLOP/B is compute-bound: memory could feed more than the units can do.",
-                    value=value,
+                    value=str(value),
                 ),
                 f"{fed} > {rate(top.peak)}",
                 exact(reached / top.peak, "1"),
@@ -75,7 +75,7 @@ def _example(value: int) -> list[Step]:
             f"at_{value}",
             Text(
                 "A workload at {value} FLOP/B is memory-bandwidth-bound: the units wait for about half of the time.",
-                value=value,
+                value=str(value),
             ),
             f"{fed} = {reached / top.peak * 100:.0f} % × {rate(top.peak)}",
             exact(reached / top.peak, "1"),
@@ -116,7 +116,7 @@ def matmul() -> Topic:
                 "flops",
                 Text(
                     "In practice 2MNK. What the rounding hides is {percent} % here, and less the larger K:",
-                    percent=f"{(small.flops / exactly - 1) * 100:.1f}",
+                    percent=fixed((small.flops / exactly - 1) * 100, 1),
                 ),
                 f"2 × {small.m} × {small.n} × {small.k} = {count(small.flops)} FLOP",
                 exact(small.flops, "FLOP"),
@@ -137,7 +137,7 @@ def matmul() -> Topic:
                 "table",
                 Text(
                     "Square products against {ridge} FLOP/B of the {gpu} (the chapter cuts 170.7 to 170):",
-                    ridge=f"{top.ridge:.0f}",
+                    ridge=fixed(top.ridge, 0),
                     gpu=device.name,
                 ),
                 table=table((Text("size"), Text("FLOP"), Text("bytes"), Text("FLOP/B"), Text("bound by")), *rows),
@@ -185,8 +185,8 @@ def _others(adding: Elementwise, summing: Reduction) -> list[Step]:
         step(
             "share",
             Text(
-                "Both are memory-bandwidth-bound on any GPU, but small. Their share of the FLOPs of a {model} block per "
-                "token, apart from attention over the context:",
+                "Both are memory-bandwidth-bound on any GPU, but small. Their share of the FLOPs of a {model} "
+                "block per token, apart from attention over the context:",
                 model=short(spec),
             ),
             f"{count(rest)} ÷ {count(matmuls + rest)} = {rest / (matmuls + rest) * 100:.2f} %",

@@ -29,8 +29,10 @@ def tiers() -> Topic:
         row(
             name,
             words(tier),
-            number(f"{low / GB:g}–{high / GB:,g} GB/s", high, "B/s", "cited"),
-            number(f"{seconds(size / high)} – {seconds(size / low)}", size / low, "s", "cited"),
+            number(f"{low / GB:g}–{high / GB:,g} GB/s", high, "B/s", "cited", low, high),
+            number(
+                f"{seconds(size / high)} – {seconds(size / low)}", size / low, "s", "cited", size / high, size / low
+            ),
             known="cited",
         )
         for name, tier, low, high in _TIERS
@@ -44,8 +46,8 @@ def tiers() -> Topic:
                 Text("Weights travel a chain, and each link of it can be the slowest:"),
                 points=(
                     Text(
-                        "model store → (download) local disk → (read) CPU memory → (PCIe) GPU memory → (initialise, warm up) "
-                        "ready"
+                        "model store → (download) local disk → (read) CPU memory → (PCIe) GPU memory → "
+                        "(initialise, warm up) ready"
                     ),
                 ),
             ),
@@ -72,8 +74,8 @@ def tiers() -> Topic:
             step(
                 "pcie_pass",
                 Text(
-                    "Kept in CPU memory they would cross PCIe {generation}.0 x{lanes} in every pass. The link has {paper} "
-                    "on paper; copies reach about {reached} (assumed):",
+                    "Kept in CPU memory they would cross PCIe {generation}.0 x{lanes} in every pass. The link "
+                    "has {paper} on paper; copies reach about {reached} (assumed):",
                     generation=device.links.pcie_generation,
                     lanes=device.links.pcie_lanes,
                     paper=bandwidth(on_paper),
@@ -85,8 +87,8 @@ def tiers() -> Topic:
             step(
                 "slowdown",
                 Text(
-                    "So they are loaded once and stay in GPU memory for all requests. Moved each time, a pass would take "
-                    "longer by:"
+                    "So they are loaded once and stay in GPU memory for all requests. Moved each time, a pass "
+                    "would take longer by:"
                 ),
                 f"{there:.2f} s ÷ {seconds(here)} = {there / here:.1f} ×",
                 of_kind(there / here, "1", "assumed"),

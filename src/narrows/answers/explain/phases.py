@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narrows.answers.explain.picture import picture
 from narrows.answers.explain.subjects import BATCH, HIDDEN, LENGTH, attention, l40s, l40s_roof, limit, model, short
-from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, number, row, step, table, words
+from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, fixed, number, row, step, table, words
 from narrows.roofline import Roof, turning_batch
 from narrows.step import DecodeAttention, Matmul
 from narrows.text import Text
@@ -46,7 +46,8 @@ def phases() -> Topic:
             step(
                 "prefill",
                 Text(
-                    "Prefill sends all s tokens of the prompt through a weight matrix at once, [s,h] × [h,h]. At s = {s}:",
+                    "Prefill sends all s tokens of the prompt through a weight matrix at once, [s,h] × [h,h]. At "
+                    "s = {s}:",
                     s=_PROMPTS[0],
                 ),
                 f"s·h ÷ (2s + h) = {first.m} × {HIDDEN} ÷ ({2 * first.m} + {HIDDEN}) = {first.intensity:.2f} FLOP/B",
@@ -64,7 +65,7 @@ def phases() -> Topic:
                 "table",
                 Text(
                     "In FLOP/B, against a ridge of {ridge} FLOP/B on the {gpu}:",
-                    ridge=f"{top.ridge:.0f}",
+                    ridge=fixed(top.ridge, 0),
                     gpu=device.name,
                 ),
                 table=table(columns, *rows),
@@ -117,7 +118,7 @@ def batching() -> Topic:
                 Text(
                     "So on the {gpu}, with R = {ridge} FLOP/B, decode is compute-bound from:",
                     gpu=device.name,
-                    ridge=f"{top.ridge:.1f}",
+                    ridge=fixed(top.ridge, 1),
                 ),
                 f"B ≥ {top.ridge:.1f} × {HIDDEN} ÷ ({HIDDEN} − {2 * top.ridge:.1f}) = "
                 f"{top.ridge * HIDDEN / (HIDDEN - 2 * top.ridge):.1f}  →  {turn}",
@@ -138,8 +139,8 @@ def batching() -> Topic:
             step(
                 "continuous",
                 Text(
-                    "That is why continuous batching matters: each request that joins a step uses weights that are read "
-                    "anyway."
+                    "That is why continuous batching matters: each request that joins a step uses weights that "
+                    "are read anyway."
                 ),
             ),
             *_attention(top),
@@ -200,7 +201,7 @@ def _attention(top: Roof) -> list[Step]:
             Text(
                 "The KV cache of {length} tokens, though, is read in full for each token, {times} times as much:",
                 length=str(LENGTH),
-                times=f"{cache * BATCH / weights:.1f}",
+                times=fixed(cache * BATCH / weights, 1),
             ),
             f"{LENGTH} × {decimal(cache / LENGTH)} = {decimal(cache)}",
             exact(cache, "B"),

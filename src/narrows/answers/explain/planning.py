@@ -9,6 +9,7 @@ from narrows.answers.explain.subjects import LENGTH, NAMED, model, plan_on
 from narrows.answers.explain.types import (
     CHAPTER,
     ExampleTable,
+    Known,
     Row,
     Step,
     Topic,
@@ -78,7 +79,8 @@ def plan() -> Topic:
             "ledger",
             Text(
                 "The arithmetic maximum cannot be used. The driver keeps part of the memory, the engine claims a share "
-                "of the rest, and activations, CUDA graphs and runtime need room. Computed for {engine}, per GPU in GiB:",
+                "of the rest, and activations, CUDA graphs and runtime need room. Computed for {engine}, per GPU "
+                "in GiB:",
                 engine=found[0][1].engine.label,
             ),
             table=_ledger([(deployment, room) for _, deployment, room in found]),
@@ -99,6 +101,7 @@ def plan() -> Topic:
         Text("GPU plan: an A10 or an L40S for requests of {length} tokens", length=str(LENGTH)),
         tuple(steps),
         (f"{CHAPTER}, table 5-7", found[0][1].engine.source),
+        tuple(dict.fromkeys(text for _, one, _ in found for text in (*one.assumptions, *reserve(one).basis))),
         "narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096 --gpu-memory-utilization 0.9",
     )
 
@@ -113,22 +116,27 @@ def _counted(gpu: Gpu, how: str, label: Text, shown: str, left: float | None, fi
         words(label),
         words(Text("not stated")) if left is None else number(shown, left, "B", _KINDS[how]),
         number(str(fits), fits, "requests", _KINDS[how]),
-        known="cited" if how == "practice" else "computed",
+        known=_known(_KINDS[how]),
     )
+
+
+def _known(kind: Kind) -> Known:
+    return "computed" if kind == "exact" else kind
 
 
 def _ledger(found: list[tuple[Deployment, Capacity]]) -> ExampleTable:
     """Budget, terms and what is left for KV on each GPU, in GiB."""
 
     def line(name: str, label: Text, values: list[float], sign: str = "", kind: Kind = "predicted") -> Row:
-        return row(name, words(label), *(number(f"{sign}{value / GIB:.2f}", value, "B", kind) for value in values))
+        cells = (number(f"{sign}{value / GIB:.2f}", value, "B", kind) for value in values)
+        return row(name, words(label), *cells, known=_known(kind))
 
     kept = [reserve(deployment) for deployment, _ in found]
     share = Text("of it the engine's share ({share})", share=found[0][0].utilization)
     return table(
-        (Text("GiB"), *(formula(deployment.accelerator.name) for deployment, _ in found)),
+        (Text("GiB"), *(formula(deployment.accelerator.id.upper()) for deployment, _ in found)),
         line("usable", Text("usable, as CUDA reports it"), [d.usable for d, _ in found], "", "measured"),
-        line("budget", share, [d.budget for d, _ in found], "", "measured"),
+        line("budget", share, [d.budget for d, _ in found], "", "exact"),
         line("weights", Text("weights"), [room.shard.weights for _, room in found], "− ", "exact"),
         line("activations", Text("activation peak"), [one.activations for one in kept], "− "),
         line("graphs", Text("CUDA graphs"), [one.graphs for one in kept], "− "),
@@ -141,7 +149,7 @@ def _by_ledger(gpu: Gpu, deployment: Deployment, room: Capacity) -> Step:
     each = room.shard.sequence_bytes(LENGTH)
     return step(
         f"{gpu.name.lower()}_ledger",
-        Text("{gpu}: divided by one request, and rounded down:", gpu=deployment.accelerator.name),
+        Text("{gpu}: divided by one request, and rounded down:", gpu=deployment.accelerator.id.upper()),
         f"{gib(room.pool)} ÷ {gib(each)} = {room.concurrency:.2f} → {room.max_batch}",
         of_kind(room.max_batch, "requests", "predicted"),
     )
@@ -153,8 +161,8 @@ def _units() -> list[Step]:
         step(
             f"{gpu.name.lower()}_visible",
             Text(
-                "{gpu}: the label says {label} GB, the driver shows {driver}, and a process can get {usable}. Of {label} "
-                "GiB that is:",
+                "{gpu}: the label says {label} GB, the driver shows {driver}, and a process can get {usable}. Of "
+                "{label} GiB that is:",
                 gpu=device.name,
                 label=gpu.label,
                 driver=gib(device.memory_bytes),

@@ -9,6 +9,7 @@ from narrows.answers.explain.types import (
     Row,
     Topic,
     exact,
+    fixed,
     number,
     of_kind,
     row,
@@ -64,7 +65,7 @@ def serving() -> Topic:
                     batch=batch,
                     prompt=str(LENGTH // 2),
                     answer=str(LENGTH // 2),
-                    budget=f"{here.budget / GIB:.2f}",
+                    budget=fixed(here.budget / GIB, 2),
                 ),
                 table=_growth(here, batch),
             ),
@@ -109,7 +110,7 @@ def serving() -> Topic:
                     batch=BATCH,
                     length=str(LENGTH),
                     share=here.utilization,
-                    times=f"{wanted / size:.1f}",
+                    times=fixed(wanted / size, 1),
                 ),
                 f"({' + '.join(f'{term / GIB:.2f}' for term in terms)}) GiB ÷ {here.utilization} = {gib(wanted)}",
                 of_kind(wanted, "B", "predicted"),
@@ -117,6 +118,7 @@ def serving() -> Topic:
             step("more", Text("Prefix caching, and whatever else keeps KV between requests, wants more still.")),
         ),
         (CHAPTER, here.engine.source),
+        (*here.assumptions, *reserve(here).basis),
         "narrows fit llama-2-7b --gpu l40s --batch 13 --max-len 4096 --gpu-memory-utilization 0.9",
     )
 
@@ -135,7 +137,7 @@ def _growth(deployment: Deployment, batch: int) -> ExampleTable:
                 (one.weights + one.kv_cache + working, PREDICTED),
             )
         )
-        rows.append(row(name, words(_MOMENTS[name]), *cells))
+        rows.append(row(name, words(_MOMENTS[name]), *cells, known="predicted"))
     return table((Text("moment"), Text("weights"), Text("KV cache"), Text("working"), Text("used")), *rows)
 
 
@@ -153,5 +155,5 @@ def _levers(before: Deployment) -> ExampleTable:
         after = capacity(plan_on("l40s", **{setting: new}))
         room = number(f"{after.pool / GIB:.2f} GiB", after.pool, "B", PREDICTED)
         requests = number(f"{fits} → {after.max_batch}", after.max_batch, "requests", PREDICTED)
-        rows.append(row(name, words(name), words(f"{old} → {new}"), room, requests))
+        rows.append(row(name, words(name), words(f"{old} → {new}"), room, requests, known="predicted"))
     return table((Text("lever"), Text("from → to"), Text("KV room"), Text("requests")), *rows)

@@ -13,7 +13,7 @@ from narrows.text import Text
 CHAPTER = "Hands-On LLM Serving and Optimization (O'Reilly, 2026), chapter 5"
 """Where figures of kind `cited` are quoted from, unless a topic names another source."""
 
-Known = Literal["computed", "cited"]
+Known = Literal["computed", "cited", "measured", "predicted", "assumed"]
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -24,7 +24,10 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row of a table, and how its numbers are known: computed here, or quoted from the topic's sources."""
+    """One row of a table, and how its numbers are known: `computed` here, or as a `Quantity` is known.
+
+    A row with several numbers is known as its least certain one.
+    """
 
     id: str
     known: Known
@@ -74,12 +77,17 @@ class RooflinePicture(msgspec.Struct, frozen=True):
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """One lesson. sources: of its cited figures and of its facts. more: a command that shows more of the same."""
+    """One lesson.
+
+    sources: of its cited figures and of its facts. assumptions: on what its predictions rest. more: a command that
+    shows more of the same.
+    """
 
     id: str
     title: Text
     steps: tuple[Step, ...]
     sources: tuple[str, ...] = ()
+    assumptions: tuple[Text, ...] = ()
     more: str = ""
     roofline: RooflinePicture | None = None
 
@@ -118,6 +126,11 @@ def formula(text: str) -> Text:
     return Text("{formula}", formula=text)
 
 
+def fixed(value: float, digits: int) -> str:
+    """A number for a sentence, with a fixed number of digits after the point."""
+    return f"{value:.{digits}f}"
+
+
 def exact(value: float, unit: str) -> Quantity:
     """A number that follows by arithmetic."""
     return Quantity(value, unit, "exact")
@@ -133,9 +146,11 @@ def words(text: Text | str) -> Cell:
     return Cell(text if isinstance(text, Text) else formula(text))
 
 
-def number(shown: str, value: float, unit: str, kind: Kind = "exact") -> Cell:
-    """A cell with a number: as shown, and in base units."""
-    return Cell(formula(shown), Quantity(value, unit, kind))
+def number(
+    shown: str, value: float, unit: str, kind: Kind = "exact", low: float | None = None, high: float | None = None
+) -> Cell:
+    """A cell with a number: as shown, and in base units; low and high where it is a range."""
+    return Cell(formula(shown), Quantity(value, unit, kind, low, high))
 
 
 def row(name: str, *cells: Cell, known: Known = "computed") -> Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.answers.explain.subjects import BATCH, HIDDEN, LENGTH, NAMED, l40s, l40s_roof, model, short
-from narrows.answers.explain.types import CHAPTER, Topic, exact, number, row, step, table, words
+from narrows.answers.explain.types import CHAPTER, Topic, exact, fixed, number, row, step, table, words
 from narrows.roofline import PRESCRIPTIONS, roof
 from narrows.step import Matmul
 from narrows.text import Text
@@ -46,11 +46,11 @@ def prescription() -> Topic:
             step(
                 "tried",
                 Text(
-                    "The wrong medicine does nothing. Least time of [rows,h] × [h,h] with h = {hidden} on the {gpu}: as it is, "
-                    "with half the bytes (1 per element), with the peak of FP8 ({times} ×):",
+                    "The wrong medicine does nothing. Least time of [rows,h] × [h,h] with h = {hidden} on the "
+                    "{gpu}: as it is, with half the bytes (1 per element), with the peak of FP8 ({times} ×):",
                     gpu=device.name,
                     hidden=str(HIDDEN),
-                    times=f"{faster.peak / top.peak:.2f}",
+                    times=fixed(faster.peak / top.peak, 2),
                 ),
                 table=table(columns, *rows),
             ),
@@ -93,14 +93,14 @@ def summary() -> Topic:
                         words(Text("prefill")),
                         words(Text("compute, when long")),
                         number(f"{prefill:.0f} FLOP/B", prefill, "FLOP/B"),
-                        words(Text("ridge {ridge}, s = {s}", ridge=f"{top.ridge:.0f}", s=str(LENGTH))),
+                        words(Text("ridge {ridge}, s = {s}", ridge=fixed(top.ridge, 0), s=str(LENGTH))),
                     ),
                     row(
                         "decode",
                         words(Text("decode")),
                         words(Text("bandwidth, always")),
                         number(f"{decode:.1f} FLOP/B", decode, "FLOP/B"),
-                        words(Text("ridge {ridge}", ridge=f"{top.ridge:.0f}")),
+                        words(Text("ridge {ridge}", ridge=fixed(top.ridge, 0))),
                     ),
                 ),
             ),

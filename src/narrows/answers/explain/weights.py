@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.answers.explain.subjects import NAMED, model, origin, short
-from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, number, of_kind, row, step, table, words
+from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, fixed, number, of_kind, row, step, table, words
 from narrows.models import ModelSpec
 from narrows.precision import FORMATS, Gptq
 from narrows.text import Text
@@ -54,8 +54,8 @@ def precision() -> Topic:
             step(
                 "dtype",
                 Text(
-                    "The config names the precision of the checkpoint as torch_dtype (newer files: dtype). {model} says "
-                    "{dtype}:",
+                    "The config names the precision of the checkpoint as torch_dtype (newer files: dtype). "
+                    "{model} says {dtype}:",
                     model=short(spec),
                     dtype=own.name,
                 ),
@@ -74,11 +74,12 @@ def precision() -> Topic:
                     "{bytes} B × 8 ÷ ({side} × {side}) = {bits} bits per parameter",
                     bytes=real,
                     side=str(side),
-                    bits=f"{real * 8 / side**2:.3f}",
+                    bits=fixed(real * 8 / side**2, 3),
                 ),
                 exact(real * 8 / side**2, "bit"),
             ),
         ),
+        sources=("IEEE 754; OCP: OFP8 and Microscaling Formats v1.0",),
         more="narrows models",
     )
 
@@ -157,7 +158,7 @@ def weights() -> Topic:
                 "rounding",
                 Text(
                     "What the name hides: 6.74 was rounded up to 7, so the estimate is too high by {percent} %.",
-                    percent=f"{(estimate / size - 1) * 100:.1f}",
+                    percent=fixed((estimate / size - 1) * 100, 1),
                 ),
                 f"{decimal(estimate)} ÷ {decimal(size)} = {estimate / size:.3f}",
                 exact(estimate / size, "1"),
@@ -165,15 +166,16 @@ def weights() -> Topic:
             step(
                 "units",
                 Text(
-                    'What the unit hides: GB is 10⁹ bytes, GiB is 2³⁰. A tool that counts GiB and writes "GB" shows the '
+                    'What the unit hides: GB is 10⁹ bytes, GiB is 2³⁰. A tool that counts GiB and writes "GB" '
+                    "shows the "
                     "same weights as {gib} GB. The two differ by {percent} %.",
-                    gib=f"{size / GIB:.2f}",
-                    percent=f"{(GIB / GB - 1) * 100:.1f}",
+                    gib=fixed(size / GIB, 2),
+                    percent=fixed((GIB / GB - 1) * 100, 1),
                 ),
                 f"2³⁰ ÷ 10⁹ = {GIB / GB:.4f}",
                 exact(GIB / GB, "1"),
             ),
         ),
         (CHAPTER, origin(spec)),
-        "narrows models llama-2-7b",
+        more="narrows models llama-2-7b",
     )
