@@ -12,7 +12,7 @@ from narrows.models import ModelSpec, read_config
 
 from .conftest import DATA
 
-ROWS = [json.loads(line) for line in gzip.open(DATA / "oracle.jsonl.gz", "rt", encoding="utf-8")]
+ROWS = [json.loads(line) for line in gzip.decompress((DATA / "oracle.jsonl.gz").read_bytes()).splitlines()]
 
 
 def spec_of(row: dict[str, Any]) -> ModelSpec:

@@ -172,7 +172,7 @@ def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]
         )
     if stated not in FAMILIES:
         raise BadInput(
-            "architecture '{stated}' is not read yet; if it is built like a known one, add --assume and one of: {known}",
+            "architecture '{stated}' is not read yet; if it is built like one of these, add --assume NAME: {known}",
             stated=stated[:60],
             known=", ".join(FAMILIES),
         )

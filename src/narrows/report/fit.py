@@ -55,9 +55,7 @@ def _headline(answer: Fit) -> str:
 
 def _mends(one: Candidate) -> list[Part]:
     def line(mend: Mend) -> str:
-        fits = _("{batch} × {length} tokens fit then").format(
-            batch=count(mend.max_batch), length=count(mend.length)
-        )
+        fits = _("{batch} × {length} tokens fit then").format(batch=count(mend.max_batch), length=count(mend.length))
         return f"{mend.change} — {say(mend.text)} ({fits})"
 
     if one.mend is None:
