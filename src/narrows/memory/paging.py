@@ -1,0 +1,157 @@
+"""Pages: how many blocks an engine makes of its KV bytes, and how many requests of a length they hold.
+
+vLLM cuts the layers into groups of equal count that share one pool of blocks; a block holds one page of every layer
+of a group, so padding in smaller groups is real waste. Where recurrent state is kept too, the attention block grows
+until its page holds one layer's state. Rules as vLLM 0.32 applies them (vllm/v1/core/kv_cache_utils.py, Apache-2.0).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from narrows.deployment import Deployment, stages
+from narrows.engines.paging import PagingRules, paging_rules
+from narrows.models.mixers import Attention, GatedDeltaNet, LatentAttention, Mamba, Mixer
+from narrows.precision import FORMATS
+
+
+class LayerPages(msgspec.Struct, frozen=True):
+    """What one layer keeps on one rank: bytes per token (0 for constant state), its window, bytes of constant state."""
+
+    token_bytes: int
+    window: int | None = None
+    state_bytes: int = 0
+    latent: bool = False
+
+    def usual_block(self, rules: PagingRules, kv_bits: int) -> int:
+        """Tokens of a page before constant state makes it grow."""
+        if self.latent:
+            return rules.latent_block_fp8 if kv_bits == 8 else rules.latent_block
+        return rules.block
+
+
+class PageGroup(msgspec.Struct, frozen=True):
+    """Layers that share blocks: their number, and what each keeps."""
+
+    layers: int
+    kind: LayerPages
+
+
+class Paging(msgspec.Struct, frozen=True):
+    """The layout of one rank's pool.
+
+    block: tokens of a page. page_bytes: one page of one layer. block_bytes: one block of the pool. in_flight: tokens
+    that a window keeps beside itself.
+    """
+
+    block: int
+    page_bytes: int
+    block_bytes: int
+    in_flight: int
+    state_blocks: int
+    groups: tuple[PageGroup, ...]
+
+    def blocks_per_request(self, length: int) -> int:
+        """Blocks that a request of `length` tokens needs, in all groups."""
+        return sum(self._blocks(group.kind, length) for group in self.groups)
+
+    def _blocks(self, kind: LayerPages, length: int) -> int:
+        if kind.state_bytes:
+            return self.state_blocks
+        if kind.window is None:
+            return -(-length // self.block)
+        # one more, since a window rarely begins where a block does
+        return -(-min(kind.window - 1 + self.in_flight, length) // self.block) + 1
+
+    def request_bytes(self, length: int) -> int:
+        """Bytes of the pool that a request of `length` tokens takes."""
+        return self.blocks_per_request(length) * self.block_bytes
+
+    def blocks(self, kv_bytes: int) -> int:
+        """Blocks in a pool of `kv_bytes`; the engine keeps one of them as its null block."""
+        return max(0, kv_bytes // self.block_bytes)
+
+    def concurrency(self, kv_bytes: int, length: int) -> float:
+        """Requests of `length` tokens that the pool holds, as the engine's log states it."""
+        return self.blocks(kv_bytes) / self.blocks_per_request(length)
+
+    def tokens(self, kv_bytes: int, length: int) -> int:
+        """The "KV cache size" in tokens that the engine's log states for a longest sequence of `length`."""
+        return int(self.concurrency(kv_bytes, length) * length)
+
+    def longest(self, kv_bytes: int, limit: int) -> int:
+        """The longest request, up to `limit` tokens, that the pool can admit: all its blocks but the null block."""
+        usable = self.blocks(kv_bytes) - 1
+        low, high = 0, limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.blocks_per_request(middle) <= usable:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def paging(deployment: Deployment, stage: int = 0) -> Paging:
+    """The layout of one rank of a pipeline stage."""
+    rules = paging_rules(deployment.engine.name, "cpu" if deployment.accelerator.is_cpu else "cuda")
+    layers = stages(deployment.model.layers, deployment.pipeline_parallel)[stage]
+    kinds = []
+    for group in deployment.model.groups:
+        count = len(range(max(group.first, layers.start), min(group.first + group.repeat, layers.stop)))
+        kinds += [layer_pages(group.layer.mixer, deployment, rules)] * count
+    return lay_out(kinds, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
+
+
+def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> LayerPages:
+    """What one layer with this mixer keeps on one rank."""
+    tp, kv_bytes = deployment.tensor_parallel, deployment.kv.bits // 8
+    if isinstance(mixer, Mamba | GatedDeltaNet):
+        return LayerPages(0, state_bytes=_state_bytes(mixer, deployment, rules))
+    width = sum(row.heads_per_rank(tp) * row.width for row in mixer.cache())
+    if isinstance(mixer, LatentAttention):
+        return LayerPages(width * kv_bytes, latent=True)
+    assert isinstance(mixer, Attention)
+    return LayerPages(width * kv_bytes, mixer.window)
+
+
+def _state_bytes(mixer: Mamba | GatedDeltaNet, deployment: Deployment, rules: PagingRules) -> int:
+    """Engines keep conv − 1 inputs, since the newest arrives with the token; recurrent state in `state_format`."""
+    tp = deployment.tensor_parallel
+    state = FORMATS[rules.state_format] if rules.state_format else deployment.dtype
+    convolution, recurrent = (row.elements // min(tp, row.shards) for row in mixer.state())
+    inputs = convolution // mixer.conv * (mixer.conv - 1)
+    return deployment.dtype.bytes_for(inputs) + state.bytes_for(recurrent)
+
+
+def lay_out(kinds: list[LayerPages], rules: PagingRules, kv_bits: int, max_num_batched_tokens: int) -> Paging:
+    """Group the layers of one rank and size its blocks.
+
+    Groups hold as many layers as the rarest kind has, unless the commonest has hardly more (below 1.25 times):
+    then as many as that.
+    """
+    counts = Counter(kinds)
+    tokens = [kind for kind in counts if kind.token_bytes]
+    block = max((kind.usual_block(rules, kv_bits) for kind in tokens), default=rules.block)
+    state = max((kind.state_bytes for kind in counts), default=0)
+    page = max((kind.token_bytes * block for kind in tokens), default=state)
+    if state and tokens:
+        per_token = max(kind.token_bytes for kind in tokens)
+        block = max(block, -(-state // (per_token * rules.align)) * rules.align)
+        page = per_token * block
+    fewest, most = min(counts.values()), max(counts.values())
+    size = most if most < fewest * 1.25 else fewest
+    groups = []
+    for kind, count in counts.items():
+        number = -(-count // size)
+        groups += [PageGroup(len(range(i, count, number)), kind) for i in range(number)]
+    return Paging(
+        block=block,
+        page_bytes=page,
+        block_bytes=page * max(group.layers for group in groups),
+        in_flight=max_num_batched_tokens * rules.in_flight,
+        state_blocks=rules.state_blocks,
+        groups=tuple(groups),
+    )
