@@ -1,0 +1,165 @@
+"""A pasted start command is read as the engine reads it, and can be given back corrected."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrows.engines.command import looks_like_command, read_command
+from narrows.text import BadInput
+
+SERVE = "vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2 --max-model-len 32768"
+
+
+def test_a_serve_command() -> None:
+    found = read_command(SERVE)
+    assert found.model == "meta-llama/Llama-3.1-8B-Instruct"
+    assert found.options == {"tp": 2, "max_len": 32768}
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("vllm serve m -tp 4 -pp=2", {"tp": 4, "pp": 2}),
+        ("vllm serve m --max_model_len=8k", {"max_len": 8000}),
+        ("vllm serve m --max-model-len 8K", {"max_len": 8192}),
+        ("vllm serve m --max-model-len 25.6k", {"max_len": 25600}),
+        ("vllm serve m --max-model-len auto", {"max_len": "auto"}),
+        (
+            "vllm serve m --gpu-memory-utilization .95 --enforce-eager",
+            {"gpu_memory_utilization": 0.95, "enforce_eager": True},
+        ),
+        (
+            "vllm serve m --kv-cache-dtype fp8 --kv-cache-memory-bytes 8G",
+            {"kv_cache_dtype": "fp8", "kv_cache_memory_bytes": 8 * 2**30},
+        ),
+        (
+            "CUDA_VISIBLE_DEVICES=0 HF_TOKEN=x vllm serve m --port 8000 --host 0.0.0.0 --max-num-seqs 64",
+            {"max_num_seqs": 64},
+        ),
+        (
+            "python3 -m vllm.entrypoints.openai.api_server --model m --max-num-batched-tokens 4096",
+            {"max_num_batched_tokens": 4096},
+        ),
+        ("vllm serve m \\\n  --tensor-parallel-size 2 \\\n  --dtype half 2>&1 | tee log", {"tp": 2, "dtype": "half"}),
+        ("docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.8.5 --model m -tp 2", {"tp": 2}),
+    ],
+)
+def test_spellings_the_engine_accepts(text: str, options: dict[str, object]) -> None:
+    found = read_command(text)
+    assert (found.model, found.options) == ("m", options)
+
+
+def test_an_image_names_the_version() -> None:
+    assert read_command("docker run --rm vllm/vllm-openai:v0.8.5.post1 --model m").version == "0.8.5"
+
+
+def test_flags_that_do_not_bear_on_memory_are_named_not_guessed() -> None:
+    found = read_command("vllm serve m --port 8000 --served-model-name x --trust-remote-code")
+    assert found.ignored == ("--port", "--served-model-name", "--trust-remote-code")
+    assert found.options == {}
+
+
+COMPOSE = """
+services:
+  proxy:
+    image: nginx:1.27
+    command: ["nginx", "-g", "daemon off;"]
+  vllm:
+    image: vllm/vllm-openai:v0.10.2
+    command: >
+      --model Qwen/Qwen3-8B
+      --max-model-len 16384
+      --tensor-parallel-size 2
+"""
+
+MANIFEST = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llm}
+spec:
+  template:
+    spec:
+      containers:
+      - name: server
+        image: registry.example/vllm-openai:v0.11.0
+        command: ["/bin/sh", "-c"]
+        args:
+        - |
+          vllm serve Qwen/Qwen3-8B --max-model-len 16384 \\
+            --tensor-parallel-size 2
+---
+kind: Service
+"""
+
+ARGS = """
+kind: Pod
+spec:
+  containers:
+  - image: vllm/vllm-openai:v0.11.0
+    args: ["--model", "Qwen/Qwen3-8B", "--max-model-len", "16384", "--tensor-parallel-size", "2"]
+"""
+
+
+@pytest.mark.parametrize(("text", "version"), [(COMPOSE, "0.10.2"), (MANIFEST, "0.11.0"), (ARGS, "0.11.0")])
+def test_compose_files_and_manifests(tmp_path: Path, text: str, version: str) -> None:
+    path = tmp_path / "deploy.yaml"
+    path.write_text(text)
+    found = read_command(str(path))
+    assert (found.model, found.version) == ("Qwen/Qwen3-8B", version)
+    assert found.options == {"max_len": 16384, "tp": 2}
+
+
+def test_the_corrected_command_changes_only_what_it_must() -> None:
+    assert read_command(SERVE + " --port 9").corrected({"--max-model-len": "3968"}) == (
+        "vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2 --port 9 --max-model-len 3968"
+    )
+    eager = read_command("vllm serve m --enforce-eager -tp 2").corrected(
+        {"--enforce-eager": None, "--tensor-parallel-size": "4"}
+    )
+    assert eager == "vllm serve m --tensor-parallel-size 4"
+    assert read_command("vllm serve m").corrected({"--enforce-eager": ""}) == "vllm serve m --enforce-eager"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo hello",
+        "vllm serve",
+        "vllm serve --port 8000",
+        "vllm serve m --max-model-len",
+        "vllm serve m --max-model-len many",
+        "vllm serve m --gpu-memory-utilization most",
+        "vllm serve 'm",
+        "vllm serve " + "x" * 300_000,
+        "nosuch.yaml",
+    ],
+)
+def test_what_is_not_a_start_command_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        read_command(text)
+
+
+@pytest.mark.parametrize("text", ["a: [", "- &a [*a]", "x: !!python/object:os.system {}", "\x00", "[" * 5000])
+def test_bad_yaml_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.yml"
+    path.write_text(text)
+    with pytest.raises(BadInput):
+        read_command(str(path))
+
+
+def test_a_model_is_not_taken_for_a_command() -> None:
+    assert looks_like_command(SERVE)
+    assert looks_like_command("deploy/vllm.yaml")
+    assert not looks_like_command("meta-llama/Llama-3.1-8B-Instruct")
+    assert not looks_like_command("./models/vllm serve/config.json")
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with contextlib.suppress(BadInput):
+        read_command("vllm serve " + text)
