@@ -81,6 +81,7 @@ _AWQ = {
     "version": "gemm",
     "zero_point": True,
 }
+_GPTQ = {"bits": 4, "desc_act": False, "group_size": 128, "quant_method": "gptq", "sym": True}
 _SIGLIP = {
     "hidden_size": 1152,
     "image_size": 896,
@@ -148,6 +149,12 @@ ENTRIES: dict[str, tuple[str, Config, str] | None] = {
     "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": distill("Qwen/Qwen2.5-7B"),
     "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B": distill("Qwen/Qwen2.5-14B"),
     "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B": distill("Qwen/Qwen2.5-32B"),
+    "RedHatAI/DeepSeek-R1-Distill-Qwen-14B-FP8-dynamic": distill("Qwen/Qwen2.5-14B", quantization_config=_FP8_DYNAMIC),
+    "deepseek-ai/deepseek-coder-6.7b-instruct": (
+        "meta-llama/Llama-2-7b-hf",
+        {"max_position_embeddings": 16384, "torch_dtype": "bfloat16", "vocab_size": 32256},
+        "structure of meta-llama/Llama-2-7b-hf with this model's vocabulary and length; counts the published 6.74 B",
+    ),
     "codellama/CodeLlama-7b-Instruct-hf": None,
     "codellama/CodeLlama-7b-Python-hf": None,
     "codellama/CodeLlama-13b-hf": None,
@@ -202,6 +209,25 @@ ENTRIES: dict[str, tuple[str, Config, str] | None] = {
     "Qwen/Qwen2.5-32B-Instruct": fixed("Qwen/Qwen2.5-32B-Instruct", **NO_WINDOW, max_position_embeddings=32768),
     "Qwen/Qwen2.5-72B": fixed(KV + "Qwen/Qwen2.5-72B"),
     "Qwen/Qwen2.5-72B-Instruct": fixed("Qwen/Qwen2.5-72B-Instruct", **NO_WINDOW, max_position_embeddings=32768),
+    "Qwen/Qwen2.5-72B-Instruct-GPTQ-Int4": (
+        "new:fields of Qwen/Qwen2.5-72B-Instruct",
+        {
+            **NO_WINDOW,
+            "architectures": ["Qwen2ForCausalLM"],
+            "hidden_size": 8192,
+            "intermediate_size": 29696,
+            "max_position_embeddings": 32768,
+            "model_type": "qwen2",
+            "num_attention_heads": 64,
+            "num_hidden_layers": 80,
+            "num_key_value_heads": 8,
+            "quantization_config": _GPTQ,
+            "tie_word_embeddings": False,
+            "torch_dtype": "float16",
+            "vocab_size": 152064,
+        },
+        "feed-forward padded from 29568 to 29696, as Qwen's documentation says of its quantized 72B models",
+    ),
     "Qwen/Qwen2.5-Coder-3B-Instruct": fixed("Qwen/Qwen2.5-Coder-3B-Instruct", **NO_WINDOW),
     "Qwen/Qwen2.5-Coder-14B-Instruct": fixed("Qwen/Qwen2.5-Coder-14B-Instruct", **NO_WINDOW),
     "Qwen/Qwen2.5-Coder-32B-Instruct": fixed("Qwen/Qwen2.5-Coder-32B-Instruct", **NO_WINDOW),
@@ -329,6 +355,7 @@ PUBLISHED = {
     "google/gemma-3-12b-it": 12_187_325_040,
     "google/gemma-3-27b-it": 27_432_406_640,
     "deepseek-ai/DeepSeek-V2": 235_741_434_880,
+    "deepseek-ai/deepseek-coder-6.7b-instruct": 6_740_512_768,
 }
 """Parameter counts the hub shows for models without a row of their own."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from narrows.answers.accuracy import Accuracy
 from narrows.answers.base import Printed, json_schema
 from narrows.answers.explain import Explanation
 from narrows.answers.fit import Fit
@@ -18,6 +19,7 @@ ANSWERS: dict[str, type[Printed]] = {
     "model": ModelDetail,
     "gpus": GpuList,
     "explain": Explanation,
+    "accuracy": Accuracy,
 }
 
 

@@ -22,6 +22,8 @@ LAYERS = (
     "step",
     "memory",
     "roofline",
+    "observe",
+    "accuracy",
     "answers",
     "report",
     "api",

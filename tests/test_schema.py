@@ -25,6 +25,7 @@ def answers() -> dict[str, Printed]:
         "model": api.model("jamba-v0.1", length=1000),
         "gpus": api.gpus("l40s"),
         "explain": api.explain(),
+        "accuracy": api.accuracy("memory"),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from narrows.answers.accuracy import accuracy
 from narrows.answers.base import Printed
 from narrows.answers.explain import explain
 from narrows.answers.fit import fit
@@ -16,4 +17,4 @@ from narrows.text import BadInput
 Printed.as_text = staticmethod(answer_text)
 Printed.as_html = staticmethod(answer_html)
 
-__all__: list[Any] = ["BadInput", "explain", "fit", "gpus", "load_model", "model", "models"]
+__all__: list[Any] = ["BadInput", "accuracy", "explain", "fit", "gpus", "load_model", "model", "models"]

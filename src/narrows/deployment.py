@@ -73,7 +73,7 @@ def deploy(
     device_memory: usable bytes per device, in place of the catalogue's.
     """
     facts = find_engine(engine)
-    assumptions: list[Text] = []
+    assumptions: list[Text] = list(facts.assumptions)
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
     usable = _usable(accelerator, device_memory, assumptions)
@@ -93,7 +93,7 @@ def deploy(
         max_num_seqs=whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs),
         max_num_batched_tokens=whole(
             "--max-num-batched-tokens",
-            defaults.max_num_batched_tokens if max_num_batched_tokens is None else max_num_batched_tokens,
+            facts.step_tokens(length, defaults) if max_num_batched_tokens is None else max_num_batched_tokens,
         ),
         utilization=_share(facts, utilization),
         graphs=not enforce_eager,

@@ -12,8 +12,9 @@ from narrows.answers.mend import Mend, mends_of
 from narrows.answers.model import ModelFacts, model_facts
 from narrows.deployment import Deployment, deploy, whole
 from narrows.hardware import cheapest, find_accelerator
-from narrows.memory import Capacity, Ledger, capacity, growth, ledger, reserve
+from narrows.memory import Capacity, Ledger, capacity, growth, ledger, predicted_kv, reserve
 from narrows.models import ModelSpec, load_model
+from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
 from narrows.units import binary
 
@@ -40,6 +41,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     terms: bytes per device on the binding rank, for `batch` sequences of `length` tokens. max_batch: sequences of
     that length; max_length: tokens each of `max_length_batch` sequences can have, the model's limit at most.
+    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval.
     """
 
     gpu: str
@@ -62,6 +64,7 @@ class Candidate(msgspec.Struct, frozen=True):
     max_length: int
     max_length_batch: int
     kv_tokens: int
+    kv_cache_available: Quantity
     max_concurrency: float
     rule_of_thumb: RuleOfThumb
     usd_per_hour: float | None
@@ -213,6 +216,7 @@ def _candidate(
         max_length=room.max_length,
         max_length_batch=batch or 1,
         kv_tokens=room.kv_tokens,
+        kv_cache_available=predicted_kv(deployment),
         max_concurrency=round(room.concurrency, 4),
         rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable),
         usd_per_hour=price.usd_per_hour if price else None,

@@ -17,6 +17,7 @@ from narrows.text import BadInput, Text
 COMMANDS = {
     "fit": Text("Does it fit, and how much work fits beside it?"),
     "explain": Text("Where does this number come from? The chapter's worked examples, computed."),
+    "accuracy": Text("Why should I believe any of this? Predictions against public measurements."),
     "models": Text("Which models are known, and what is one made of?"),
     "gpus": Text("Which accelerators are known, with memory, peaks, ridge points and prices?"),
 }

@@ -1,22 +1,69 @@
-"""Facts about serving engines: defaults by device, and what of the device's memory they claim. Data, not code."""
+"""Facts about serving engines by version: defaults by device, and what of its memory they claim. Data, not code."""
 
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from narrows.text import BadInput
+from narrows.engines.version import Version, parse_version, version_text
+from narrows.text import BadInput, Text
+
+T = TypeVar("T")
+Sampler = Literal["sort", "triton", "flashinfer"]
 
 
 class SchedulerDefault(msgspec.Struct, frozen=True):
-    """Defaults of the scheduler on devices with at least `least_memory` bytes, unless named `except_name`."""
+    """Defaults of the scheduler on devices with at least `least_memory` bytes, unless named `except_name`.
 
-    least_memory: int
-    except_name: str
+    only_names: the device's name has one of these in it (empty: any).
+    """
+
     max_num_batched_tokens: int
     max_num_seqs: int
+    least_memory: int = 0
+    except_name: str = ""
+    only_names: tuple[str, ...] = ()
+
+    def holds_for(self, memory: int, name: str) -> bool:
+        """Whether a device of `memory` bytes with this name gets these defaults."""
+        upper = name.upper()
+        if memory < self.least_memory or (self.except_name and self.except_name in upper):
+            return False
+        return not self.only_names or any(only in upper for only in self.only_names)
+
+
+class Since(msgspec.Struct, Generic[T], frozen=True):
+    """A fact that holds from the version `since` on, until the next entry."""
+
+    since: str
+    value: T
+    source: str
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    """The data file of one engine: every fact as a list by version, the oldest first."""
+
+    name: str
+    oldest: str
+    newest: str
+    gpu_memory_utilization_flag: str
+    as_of: str
+    source: str
+    gpu_memory_utilization: tuple[Since[float], ...]
+    graphs_in_budget: tuple[Since[bool], ...]
+    nccl_in_budget: tuple[Since[bool], ...]
+    counts_reserved: tuple[Since[bool], ...]
+    sampler: tuple[Since[Sampler], ...]
+    second_runner: tuple[Since[Literal["none", "dense", "all"]], ...]
+    second_runner_profiles: tuple[Since[bool], ...]
+    whole_prompts: tuple[Since[bool], ...]
+    chunk_above: tuple[Since[tuple[int, int]], ...]
+    tokens_as_concurrency: tuple[Since[bool], ...]
+    scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
 
 class Engine(msgspec.Struct, frozen=True):
@@ -24,6 +71,15 @@ class Engine(msgspec.Struct, frozen=True):
 
     gpu_memory_utilization: share of the device's memory the engine claims for weights, activations and KV cache.
     graphs_in_budget: memory of CUDA graphs comes out of that share (newer versions) or on top of it.
+    nccl_in_budget: the communication library's buffers come out of that share (older versions) or on top of it.
+    counts_reserved: the peak counts all that the allocator has reserved (older versions), not what was in use.
+    sampler: how top-k and top-p are done, which decides the memory of sampling: by sorting all logits, or fused.
+    second_runner: models that vLLM's model runner V2 runs; second_runner_profiles: it sets memory aside for graphs and
+        for sampling, the latter shared out over tensor-parallel ranks.
+    whole_prompts: a step takes whole prompts, so the profiled batch is max_model_len tokens; above `chunk_above[0]`
+        tokens prompts are cut, into steps of `chunk_above[1]` tokens.
+    tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
+    sources: fact → where it is from. assumptions: what had to be assumed about the version.
     """
 
     name: str
@@ -31,9 +87,19 @@ class Engine(msgspec.Struct, frozen=True):
     gpu_memory_utilization: float
     gpu_memory_utilization_flag: str
     graphs_in_budget: bool
+    nccl_in_budget: bool
+    counts_reserved: bool
+    sampler: Sampler
+    second_runner: Literal["none", "dense", "all"]
+    second_runner_profiles: bool
+    whole_prompts: bool
+    chunk_above: tuple[int, int]
+    tokens_as_concurrency: bool
     scheduler_defaults: tuple[SchedulerDefault, ...]
     source: str
     as_of: str
+    sources: dict[str, str]
+    assumptions: tuple[Text, ...] = ()
 
     @property
     def label(self) -> str:
@@ -43,31 +109,123 @@ class Engine(msgspec.Struct, frozen=True):
     def scheduler_default(self, memory: int, name: str) -> SchedulerDefault:
         """The defaults for a device of `memory` bytes with this name."""
         for default in self.scheduler_defaults:
-            if memory >= default.least_memory and not (default.except_name and default.except_name in name.upper()):
+            if default.holds_for(memory, name):
                 return default
         return self.scheduler_defaults[-1]
 
+    def step_tokens(self, max_length: int, default: SchedulerDefault) -> int:
+        """The default of max_num_batched_tokens for sequences of up to `max_length` tokens."""
+        if not self.whole_prompts:
+            return default.max_num_batched_tokens
+        above, chunk = self.chunk_above
+        return chunk if max_length > above else max(max_length, default.max_num_batched_tokens)
+
 
 ENGINES = ("vllm",)
+_BY_VERSION = (
+    "gpu_memory_utilization",
+    "graphs_in_budget",
+    "nccl_in_budget",
+    "counts_reserved",
+    "sampler",
+    "second_runner",
+    "second_runner_profiles",
+    "whole_prompts",
+    "chunk_above",
+    "tokens_as_concurrency",
+    "scheduler_defaults",
+)
+"""Facts that hold from a version on."""
 
 
 @cache
-def _read(name: str) -> Engine:
+def _read(name: str) -> _Facts:
     with open(os.path.join(os.path.dirname(__file__), "data", f"{name}.json"), "rb") as file:
-        return msgspec.json.decode(file.read(), type=Engine)
+        return msgspec.json.decode(file.read(), type=_Facts)
 
 
+def _known(text: str) -> Version:
+    version = parse_version(text)
+    assert version is not None, text
+    return version
+
+
+def _at(facts: tuple[Since[T], ...], version: Version) -> Since[T]:
+    """The entry that holds at a version."""
+    return [one for one in facts if _known(one.since) <= version][-1]
+
+
+@cache
 def find_engine(text: str) -> Engine:
-    """The engine called `vllm` or `vllm==0.32`. Other engines and versions are refused: their laws differ."""
-    name, _, version = text.strip().lower().partition("==")
+    """The engine called `vllm` (its newest known version) or `vllm==0.8.5`. Raises BadInput.
+
+    A version between two known ones has the facts that hold for it. One beyond the known ones gets those of the
+    nearest, and says so. Ranges such as `vllm>=0.6` are refused: the facts differ within them.
+    """
+    found = re.match(r"([a-z._-]*[a-z])\s*(==|>=|<=|~=|!=|>|<|=)?\s*(.*)$", text.strip().lower())
+    name, sign, written = (found[1], found[2], found[3].strip()) if found else (text.strip(), None, "")
     if name not in ENGINES:
-        raise BadInput("engine '{name}' is not known; narrows knows: {known}", name=text[:40], known=", ".join(ENGINES))
-    engine = _read(name)
-    if version and version != engine.version and not version.startswith(engine.version + "."):
+        raise BadInput("engine '{name}' is not known; narrows knows: {known}", name=name[:40], known=", ".join(ENGINES))
+    facts = _read(name)
+    if sign is None:
+        if written:
+            raise BadInput(
+                "'{text}' is not an engine; write one version with ==, such as {name}=={newest}",
+                text=text.strip()[:40],
+                name=name,
+                newest=facts.newest,
+            )
+        return _engine(facts, _known(facts.newest), ())
+    if sign != "==":
         raise BadInput(
-            "{name} {version} is not known yet; narrows knows the memory law of {known}",
+            "'{text}' is a range, and memory differs within it; name one version, such as {name}=={newest}",
+            text=text.strip()[:40],
             name=name,
-            version=version[:20],
-            known=engine.label,
+            newest=facts.newest,
         )
-    return engine
+    version = parse_version(written)
+    if version is None:
+        raise BadInput(
+            "'{version}' is not a version of {name}; write it as in {name}=={newest}",
+            version=written[:40],
+            name=name,
+            newest=facts.newest,
+        )
+    oldest, newest = _known(facts.oldest), _known(facts.newest)
+    nearest = oldest if version < oldest else newest if version[:2] > newest[:2] else version
+    if nearest == version:
+        if "dev" not in written:
+            return _engine(facts, version, ())
+        build = Text(
+            "{name} {version} is a development build; the facts of {release}, which it leads to, are taken",
+            name=name,
+            version=written[:40],
+            release=version_text(version),
+        )
+        return _engine(facts, version, (build,))
+    return _engine(
+        facts,
+        nearest,
+        (
+            Text(
+                "{name} {version} is not known yet; the facts of {nearest}, the nearest known, are taken",
+                name=name,
+                version=version_text(version),
+                nearest=version_text(nearest),
+            ),
+        ),
+    )
+
+
+def _engine(facts: _Facts, version: Version, assumptions: tuple[Text, ...]) -> Engine:
+    held: dict[str, Since[Any]] = {name: _at(getattr(facts, name), version) for name in _BY_VERSION}
+    return Engine(
+        name=facts.name,
+        version=version_text(version),
+        gpu_memory_utilization_flag=facts.gpu_memory_utilization_flag,
+        source=facts.source,
+        as_of=facts.as_of,
+        sources={name: one.source for name, one in held.items()},
+        assumptions=assumptions,
+        **{name: one.value for name, one in held.items()},
+    )

@@ -90,11 +90,7 @@ def read_command(text: str) -> EngineCommand:
     text = text.strip()
     if text.endswith((".yml", ".yaml")) and "\n" not in text and " " not in text:
         return _from_yaml(text)
-    try:
-        words = shlex.split(_joined(text))
-    except ValueError as error:
-        raise BadInput("the command cannot be read ({reason}); check its quotes", reason=str(error)) from None
-    return _from_words(words)
+    return _from_words(_split(text))
 
 
 def _from_words(words: list[str], version: str | None = None) -> EngineCommand:
@@ -146,7 +142,7 @@ def _arguments(words: list[str], begin: int, version: str | None) -> EngineComma
     model = options.pop("model", None) or (free[0] if free else None)
     if model is None:
         raise BadInput("the command names no model; it stands after 'vllm serve' or after --model")
-    return EngineCommand("vllm", version, model, options, tuple(ignored), tuple(words))
+    return EngineCommand("vllm", version, str(model), options, tuple(ignored), tuple(words))
 
 
 def _spelled(name: str) -> str:
@@ -225,16 +221,20 @@ def _containers(value: Any, depth: int) -> Iterator[tuple[list[str], str | None]
 def _words(part: Any) -> list[str]:
     """A command as a list of words: a string is split as a shell would."""
     if isinstance(part, str):
-        return shlex.split(_joined(part))
+        return _split(part)
     return [str(word) for word in part] if isinstance(part, list) else []
 
 
 def _script(words: list[str]) -> list[str]:
     """What a shell's `-c` runs, in place of the shell."""
     if len(words) >= 2 and words[0].rpartition("/")[2] in ("sh", "bash") and words[1] in ("-c", "-lc"):
-        return [word for script in words[2:] for word in shlex.split(_joined(script))]
+        return [word for script in words[2:] for word in _split(script)]
     return words
 
 
-def _joined(text: str) -> str:
-    return re.sub(r"\\\s*\n", " ", text).replace("\n", " ")
+def _split(text: str) -> list[str]:
+    """A command's words, lines that end in a backslash joined."""
+    try:
+        return shlex.split(re.sub(r"\\\s*\n", " ", text).replace("\n", " "))
+    except ValueError as error:
+        raise BadInput("the command cannot be read ({reason}); check its quotes", reason=str(error)) from None

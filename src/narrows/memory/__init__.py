@@ -1,5 +1,6 @@
 """Where a device's bytes go: weights, KV cache, state, activations — and how much work fits beside the weights."""
 
+from narrows.memory.available import Start, predicted_kv, start
 from narrows.memory.capacity import Capacity, capacity, growth
 from narrows.memory.ledger import Ledger, Reserve, ledger, reserve
 from narrows.memory.shard import Shard, binding_shard, shards
@@ -9,10 +10,13 @@ __all__ = [
     "Ledger",
     "Reserve",
     "Shard",
+    "Start",
     "binding_shard",
     "capacity",
     "growth",
     "ledger",
+    "predicted_kv",
     "reserve",
     "shards",
+    "start",
 ]

@@ -27,7 +27,7 @@ class Capacity(msgspec.Struct, frozen=True):
 
 def capacity(deployment: Deployment, batch: int = 1) -> Capacity:
     """Largest batch at the deployment's max_length, and longest length at `batch`. All ranks must have room."""
-    room = deployment.budget - reserve(deployment).total
+    room = deployment.budget - reserve(deployment).claimed
     found = shards(deployment)
     length = deployment.max_length
     shard = binding_shard(found, room, length)
@@ -69,7 +69,7 @@ def growth(deployment: Deployment, batch: int, prompt: int) -> list[tuple[str, L
     peak = deployment.max_length
     prompt = min(prompt, peak)
     kept = reserve(deployment)
-    shard = binding_shard(shards(deployment), deployment.budget - kept.total, peak)
+    shard = binding_shard(shards(deployment), deployment.budget - kept.claimed, peak)
     moments = []
     for name, length in zip(MOMENTS, (0, prompt, (prompt + peak) // 2, peak), strict=True):
         one = ledger(deployment, batch if length else 0, length, shard=shard)

@@ -4,31 +4,51 @@ from __future__ import annotations
 
 import msgspec
 
-from narrows.calibration import coefficient
+from narrows.calibration import Coefficients, coefficients
 from narrows.deployment import Deployment
+from narrows.memory.activations import Peak, captures, graphs_inside, peak
+from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
-from narrows.models.spec import Layer
 from narrows.text import Text
+from narrows.units import binary
+
+GRAPH_BASE = 15
+"""The first capture takes as much as this many: servers with 2 to 5 captures report 0.06 GiB, with 86 about 0.3."""
 
 
 class Reserve(msgspec.Struct, frozen=True):
-    """Bytes per device that an engine needs beside weights and cache, and on what basis they are stated."""
+    """Bytes per device that an engine needs beside weights and cache, and on what basis they are stated.
+
+    tables: what the engine loads beside the checkpoint's tensors, and counts as weights.
+    graphs_inside: graphs come out of the engine's share; else they come on top, out of what it leaves unclaimed.
+    low, high: 80 % interval of what comes out of its share.
+    """
 
     activations: int
     graphs: int
     runtime: int
+    tables: int
+    graphs_inside: bool
+    low: int
+    high: int
     basis: tuple[Text, ...]
 
     @property
     def total(self) -> int:
-        """All three."""
-        return self.activations + self.graphs + self.runtime
+        """All four."""
+        return self.activations + self.graphs + self.runtime + self.tables
+
+    @property
+    def claimed(self) -> int:
+        """What of it comes out of the engine's share of the memory."""
+        return self.total if self.graphs_inside else self.total - self.graphs
 
 
 class Ledger(msgspec.Struct, frozen=True):
     """Bytes per device: usable = weights + kv_cache + state + activations + graphs + runtime + unclaimed + free.
 
-    `unclaimed` lies outside the engine's utilization; `free` is what its share leaves over (negative: short of).
+    `unclaimed` lies outside the engine's utilization (where older versions capture graphs); `free` is what its share
+    leaves over (negative: short of).
     """
 
     usable: int
@@ -42,69 +62,121 @@ class Ledger(msgspec.Struct, frozen=True):
     free: int
 
 
-def _widest(layer: Layer, tp: int) -> int:
-    """Elements per token that the widest operator of a layer reads and writes on one rank."""
-    hidden = layer.hidden
-    widest = 2 * hidden
-    for tensor in layer.tensors():
-        if tensor.use == "linear":
-            out, inner = tensor.shape
-            used = tensor.active or 1
-            fused = 2 if tensor.role.endswith((".gate", ".up")) else 1
-            widest = max(widest, fused * used * -(-out // min(tp, tensor.shards)) + inner)
-    return widest
+def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserve:
+    """Activation peak, CUDA graphs and runtime: first principles with the coefficients of the engine, and an interval.
 
-
-def reserve(deployment: Deployment) -> Reserve:
-    """Activation peak, CUDA graphs and runtime, from coefficients of the engine (an estimate: its basis is stated).
-
-    The activation peak is the larger of two moments that do not overlap: a full step's tokens through the widest
-    operator, and the sampler's work on the logits of a full batch.
+    runtime is what the process takes outside its allocator while it runs: kernels and workspaces, and the
+    communication library's buffers in versions that measure before it starts. given: other coefficients.
     """
-    engine, model = deployment.engine.name, deployment.model
-    copies = coefficient(engine, "token_copies")
-    per_logit = coefficient(engine, "sampler_bytes_per_logit")
-    widest = max(_widest(group.layer, deployment.tensor_parallel) for group in model.groups)
-    tokens = int(deployment.max_num_batched_tokens * widest * deployment.dtype.bits // 8 * copies.value)
-    logits = int(deployment.max_num_seqs * model.vocab * per_logit.value)
-    runtime = coefficient(engine, "runtime_bytes" if deployment.count == 1 else "runtime_bytes_parallel")
-    graphs = coefficient(engine, "graph_bytes")
-    if logits >= tokens:
-        activations = Text(
-            "activations: {sequences} sequences × {vocab} logits × {bytes} B of sampler work ({basis})",
-            sequences=deployment.max_num_seqs,
-            vocab=model.vocab,
-            bytes=per_logit.value,
-            basis=Text(per_logit.basis),
-        )
-    else:
-        activations = Text(
-            "activations: {tokens} tokens × {width} elements of the widest operator × {copies} ({basis})",
-            tokens=deployment.max_num_batched_tokens,
-            width=widest,
-            copies=copies.value,
-            basis=Text(copies.basis),
-        )
-    basis = [activations, Text("runtime: {basis}", basis=Text(runtime.basis))]
+    known = coefficients(deployment.engine.name) if given is None else given
+    moments = peak(deployment, known)
+    runtime, runtime_basis = _runtime(deployment, known)
+    per_capture = known["graph_bytes_per_capture"]
+    graphs = int((captures(deployment) + GRAPH_BASE) * per_capture.value) if deployment.graphs else 0
+    inside = graphs_inside(deployment)
+    estimated = moments.largest + runtime + (graphs if inside else 0)
+    tables = loaded_beside(deployment)
+    error, scale = known["reserve_error"], spread(estimated)
+    least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
+    basis = [_peak_basis(deployment, moments, known), runtime_basis]
+    if deployment.engine.counts_reserved:
+        label = deployment.engine.label
+        basis.append(Text("{engine} counts what its allocator has reserved: the peak can be larger", engine=label))
     if deployment.graphs:
-        basis.append(Text("graphs: {basis}", basis=Text(graphs.basis)))
-    return Reserve(max(tokens, logits), int(graphs.value) if deployment.graphs else 0, int(runtime.value), tuple(basis))
+        basis.append(
+            Text(
+                "graphs: {number} captures (and as much as {base} for the first) × {size} ({basis}), {where}",
+                number=captures(deployment),
+                base=GRAPH_BASE,
+                size=binary(per_capture.value),
+                basis=per_capture.told,
+                where=Text("inside the engine's share") if inside else Text("on top of the engine's share"),
+            )
+        )
+    return Reserve(
+        moments.largest,
+        graphs,
+        runtime,
+        tables,
+        inside,
+        tables + max(0, int(estimated + error.low * scale + least)),
+        tables + int(estimated + error.high * scale + most),
+        tuple(basis),
+    )
+
+
+def _assumed_at(known: Coefficients, end: str) -> Coefficients:
+    """The coefficients with the assumed ones at one end of their interval: errors of fits say nothing of those."""
+    return {
+        name: one if one.n else msgspec.structs.replace(one, value=getattr(one, end)) for name, one in known.items()
+    }
+
+
+def spread(estimated: float) -> float:
+    """The unit in which errors of a reserve are stated: 100 MiB and a tenth of it. Bytes."""
+    return 100 * 2**20 + estimated / 10
+
+
+def _runtime(deployment: Deployment, known: Coefficients) -> tuple[int, Text]:
+    peers = deployment.count - 1
+    if not peers:
+        used = known["runtime_bytes_whole_prompts" if deployment.engine.whole_prompts else "runtime_bytes"]
+        return int(used.value), Text("runtime: {basis}", basis=used.told)
+    used = known["runtime_bytes_parallel"]
+    if not deployment.engine.nccl_in_budget:
+        return int(used.value), Text("runtime: {basis}; NCCL's buffers are outside the engine's share", basis=used.told)
+    each = known["nccl_bytes_per_peer"]
+    return int(used.value + peers * each.value), Text(
+        "runtime: {basis}; NCCL's buffers: {peers} peers × {size} ({each})",
+        basis=used.told,
+        peers=peers,
+        size=binary(each.value),
+        each=each.told,
+    )
+
+
+def _peak_basis(deployment: Deployment, moments: Peak, known: Coefficients) -> Text:
+    if moments.largest == moments.sampling and moments.sampler != "none":
+        per_logit = known[f"sampler_{moments.sampler}_bytes_per_logit"]
+        return Text(
+            "activations: {sequences} sequences × {vocab} logits × {bytes} B of sampler work ({basis})",
+            sequences=moments.rows,
+            vocab=deployment.model.vocab,
+            bytes=per_logit.value,
+            basis=per_logit.told,
+        )
+    if moments.largest == moments.vision:
+        patches = known["vision_patches_per_token"]
+        return Text(
+            "activations: images of a step of {tokens} tokens, {patches} patches per token ({basis})",
+            tokens=deployment.max_num_batched_tokens,
+            patches=patches.value,
+            basis=patches.told,
+        )
+    copies = known["forward_copies"]
+    return Text(
+        "activations: {tokens} tokens × {size} at the widest layer ({basis})",
+        tokens=deployment.max_num_batched_tokens,
+        size=binary(moments.forward / deployment.max_num_batched_tokens),
+        basis=copies.told,
+    )
 
 
 def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | None = None) -> Ledger:
     """The ledger of the binding rank with `batch` sequences of `length` tokens in memory."""
     kept = reserve(deployment)
     if shard is None:
-        shard = binding_shard(shards(deployment), deployment.budget - kept.total, length)
+        shard = binding_shard(shards(deployment), deployment.budget - kept.claimed, length)
     kv, state = batch * shard.kv_bytes(length), batch * shard.state
+    outside = 0 if kept.graphs_inside else min(kept.graphs, deployment.usable - deployment.budget)
     return Ledger(
         usable=deployment.usable,
-        weights=shard.weights,
+        weights=shard.weights + kept.tables,
         kv_cache=kv,
         state=state,
         activations=kept.activations,
         graphs=kept.graphs,
         runtime=kept.runtime,
-        unclaimed=deployment.usable - deployment.budget,
-        free=deployment.budget - kept.total - shard.weights - kv - state,
+        unclaimed=deployment.usable - deployment.budget - outside,
+        free=deployment.budget + outside - kept.total - shard.weights - kv - state,
     )

@@ -22,6 +22,7 @@ def fit_report(answer: Fit) -> list[Part]:
         parts += _mends(one)
     parts.append(_comparison(answer))
     parts.append(_ledger(answer))
+    parts += [_interval(one) for one in answer.candidates]
     parts.append(_growth(answer))
     parts.append(_rule(answer))
     notes = [say(text) for text in answer.assumptions]
@@ -106,6 +107,20 @@ def _ledger(answer: Fit) -> Table:
             label = _("unclaimed (utilization {share})").format(share=shares)
         rows.append((label, *(f"{getattr(one.terms, name) / GIB:.2f}" for one in answer.candidates)))
     return Table(columns, rows, strong=frozenset({len(rows) - 1}))
+
+
+def _interval(one: Candidate) -> Paragraph:
+    available = one.kv_cache_available
+    return Paragraph(
+        _("{gpu}: {value} for KV cache with {engine}, 80 % between {low} and {high}").format(
+            gpu=_label(one),
+            value=gib(available.value),
+            engine=one.engine,
+            low=gib(available.low or 0),
+            high=gib(available.high or 0),
+        ),
+        "dim",
+    )
 
 
 def _growth(answer: Fit) -> Bars:

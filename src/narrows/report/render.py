@@ -12,6 +12,7 @@ _REPORTS = {
     "ModelList": ("narrows.report.models", "models_report"),
     "ModelDetail": ("narrows.report.models", "model_report"),
     "GpuList": ("narrows.report.gpus", "gpus_report"),
+    "Accuracy": ("narrows.report.accuracy", "accuracy_report"),
     "Explanation": ("narrows.report.explain", "explain_report"),
 }
 

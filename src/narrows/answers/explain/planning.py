@@ -132,12 +132,13 @@ def _ledger(found: list[tuple[Deployment, Capacity]]) -> ExampleTable:
         return row(name, words(label), *cells, known=_known(kind))
 
     kept = [reserve(deployment) for deployment, _ in found]
+    weights: list[float] = [room.shard.weights + one.tables for (_, room), one in zip(found, kept, strict=True)]
     share = Text("of it the engine's share ({share})", share=found[0][0].utilization)
     return table(
         (Text("GiB"), *(formula(deployment.accelerator.id.upper()) for deployment, _ in found)),
         line("usable", Text("usable, as CUDA reports it"), [d.usable for d, _ in found], "", "measured"),
         line("budget", share, [d.budget for d, _ in found], "", "exact"),
-        line("weights", Text("weights"), [room.shard.weights for _, room in found], "− ", "exact"),
+        line("weights", Text("weights"), weights, "− ", "exact"),
         line("activations", Text("activation peak"), [one.activations for one in kept], "− "),
         line("graphs", Text("CUDA graphs"), [one.graphs for one in kept], "− "),
         line("runtime", Text("runtime"), [one.runtime for one in kept], "− "),

@@ -1,0 +1,125 @@
+"""Makes the bundled records of what started engines reported: src/narrows/accuracy/data/memory-records.jsonl.
+
+    python scripts/import_memory_records.py ENGINE_MEMORY_RECORDS.jsonl
+
+Carries figures, settings and the address of each source, no prose. `STRUCTURE` says which catalogue entry has the
+same tensors where a record's model is a fine-tune or goes by another name; `SETTINGS` adds what the record's own
+source says elsewhere; `REASONS` names, by rule, what a record has that a prediction from its settings cannot see.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+TARGET = Path(__file__).resolve().parent.parent / "src/narrows/accuracy/data/memory-records.jsonl"
+
+GIB = 2**30
+
+STRUCTURE = {
+    "Qwen/Qwen2.5-3B (fine-tune, merged)": "Qwen/Qwen2.5-3B",
+    "Qwen/Qwen2.5-Coder-7B-Instruct": "Qwen/Qwen2.5-7B-Instruct",
+    "lmsys/vicuna-7b-v1.3": "lmsys/vicuna-7b-v1.5",
+    "Llama-3 70B (PPO actor)": "meta-llama/Meta-Llama-3-70B",
+    "deepseek-ai/DeepSeek-Coder-V2-Instruct": "deepseek-ai/DeepSeek-V2",
+    "typhoon-ai/typhoon-s-thaillm-8b-instruct-research-preview": "Qwen/Qwen3-8B",
+}
+"""Model of a record → catalogue entry with the same structure."""
+
+QUANTIZED_AS = {"tm-120": "Qwen/Qwen3-30B-A3B-FP8"}
+"""Records of a quantized checkpoint named only by its flag."""
+
+INFERRED = {
+    "llm-d-incubation/llm-d-planner": "0.11",  # another row of the same table names it
+    "vllm/issues/10517": "0.6.4",  # opened in November 2024
+    "vllm/issues/21348": "0.10",  # July 2025
+    "vllm/issues/5248": "0.4.3",  # June 2024
+    "vllm/issues/2418": "0.2.7",  # January 2024
+    "vllm/issues/1354": "0.2",  # October 2023
+    "vllm/issues/184": "0.1",  # June 2023
+    "vllm/pull/12569": "0.7",  # January 2025
+    "OpenRLHF/issues/336": "0.4.2",  # June 2024
+}
+"""Part of a source's address → the version of that time, where the record names none."""
+
+NUMBERS = {
+    "weights_gib": "weights_bytes",
+    "kv_cache_gib": "kv_bytes",
+    "activation_peak_gib": "activation_bytes",
+    "non_torch_gib": "non_torch_bytes",
+    "cuda_graph_gib": "graph_bytes",
+    "total_gpu_gib": "usable_bytes",
+}
+SAME = (
+    "id", "source", "engine", "split", "model", "quantization", "kv_cache_dtype", "model_dtype", "gpu_count", "tp",
+    "pp", "dp", "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "enforce_eager",
+    "block_size", "kv_tokens", "gpu_blocks", "outcome", "family",
+)  # fmt: skip
+
+DEVICES = {
+    "NVIDIA GH200 96GB": "gh200-96gb",
+    "NVIDIA GeForce RTX 5080": "rtx-5080",
+    "NVIDIA GeForce RTX 5090": "rtx-5090",
+    "AMD Radeon RX 9070 XT": "rx-9070-xt",
+}
+"""Devices whose id the records lack or take from a neighbour."""
+
+
+def _estimated_graphs(notes: str) -> float | None:
+    words = notes.split("estimated CUDA graph memory ")
+    return float(words[1].split()[0]) if len(words) > 1 else None
+
+
+def _capacity(notes: str) -> float | None:
+    words = notes.split("total capacity of ")
+    return float(words[1].split()[0]) if len(words) > 1 else None
+
+
+def record(raw: dict[str, Any]) -> dict[str, Any]:
+    """One row as it is carried: sizes in bytes, only what is known."""
+    notes = raw.get("notes") or ""
+    kept = {name: raw[name] for name in SAME if raw.get(name) is not None}
+    kept["source"] = raw["source"] if raw["source"].startswith("http") else ""
+    kept |= {name: round(raw[old] * GIB) for old, name in NUMBERS.items() if raw.get(old) is not None}
+    capacity = _capacity(notes)
+    if capacity is not None:
+        kept.setdefault("usable_bytes", round(capacity * GIB))
+    if raw.get("engine_version"):
+        kept["version"] = raw["engine_version"].removeprefix("v").split("+")[0]
+    else:
+        for part, version in INFERRED.items():
+            if part in raw["source"]:
+                kept["version"], kept["version_inferred"] = version, True
+    device = DEVICES.get(raw.get("gpu") or "", raw.get("accelerator_id"))
+    if device:
+        kept["device"] = device
+    model = raw.get("model") or ""
+    kept["structure"] = QUANTIZED_AS.get(raw["id"], STRUCTURE.get(model, model))
+    estimated = _estimated_graphs(notes)
+    if estimated is not None:
+        kept["graph_estimate_bytes"] = round(estimated * GIB)
+    flags = {
+        "speculative": "speculative" in notes.lower() or "drafter resident" in notes or "MTP 3" in notes,
+        "offload": "offload" in notes or "uva" in notes.lower() or "host memory" in notes,
+        "override": "override" in notes,
+        "connector": "connector" in notes,
+        "inconsistent": "INCONSISTENT" in notes,
+        "unified": "unified memory" in notes,
+    }
+    kept["flags"] = sorted(name for name, is_set in flags.items() if is_set)
+    return kept
+
+
+def main() -> None:
+    """Write the file."""
+    rows = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(record(row), ensure_ascii=False) + "\n" for row in rows)
+    TARGET.write_text(text)
+    print(f"{len(rows)} records, {len(text):,} bytes")
+
+
+if __name__ == "__main__":
+    main()

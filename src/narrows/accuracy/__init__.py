@@ -1,0 +1,1 @@
+"""How right narrows is: predictions held against public measurements, never against what they were fitted on."""

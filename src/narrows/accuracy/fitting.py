@@ -1,0 +1,295 @@
+"""Fits the coefficients of an engine's memory from records, source by source."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+from narrows.accuracy.records import Case, reason_of
+from narrows.calibration import Coefficient, Coefficients
+from narrows.memory.activations import captures, dense_elements, expert_elements, graphs_inside, peak, sampler_of
+from narrows.memory.ledger import GRAPH_BASE, reserve, spread
+from narrows.memory.resident import loaded_beside
+from narrows.memory.shard import shards
+
+MIB = 2**20
+
+_TABLE = "memory of the sampling kernels in vllm-project/vllm#33538, 1024 × 131072 and 512 × 131072 logits"
+PRIORS = {
+    "sampler_sort_bytes_per_logit": (40.0, "B", 36.0, 44.0, _TABLE),
+    "sampler_triton_bytes_per_logit": (14.0, "B", 12.0, 16.0, f"{_TABLE}, and the logits in 16 bits"),
+    "sampler_flashinfer_bytes_per_logit": (15.0, "B", 13.0, 17.0, f"{_TABLE}, and the logits in 16 bits"),
+    "sampler_second_runner_bytes_per_logit": (
+        34.0,
+        "B",
+        15.0,
+        46.0,
+        "assumed from one log: v0.31.0 keeps 1.7 GiB for Llama-3.1-8B on an A100 with 256 sequences",
+    ),
+    "forward_copies": (1.0, "copies", 0.8, 1.3, "first principles: what is alive at the widest place of a layer"),
+    "expert_copies": (2.0, "copies", 1.0, 3.0, "assumed: input and output of an expert's workspace are live at once"),
+    "vision_patches_per_token": (4.0, "patches", 1.0, 16.0, "assumed: two by two patches become one token"),
+    "runtime_bytes": (128.0 * MIB, "B", 64.0 * MIB, 256.0 * MIB, "assumed"),
+    "runtime_bytes_whole_prompts": (256.0 * MIB, "B", 128.0 * MIB, 512.0 * MIB, "assumed"),
+    "runtime_bytes_parallel": (160.0 * MIB, "B", 64.0 * MIB, 512.0 * MIB, "assumed"),
+    "nccl_bytes_per_peer": (320.0 * MIB, "B", 64.0 * MIB, 1024.0 * MIB, "assumed"),
+    "graph_bytes_per_capture": (4.0 * MIB, "B", 2.0 * MIB, 10.0 * MIB, "assumed"),
+    "context_bytes": (
+        600.0 * MIB,
+        "B",
+        400.0 * MIB,
+        1024.0 * MIB,
+        "a H100 has 78.57 of 79.18 GiB free when vLLM starts (log of v0.10.2)",
+    ),
+    "reserve_error": (0.0, "ratio", -1.0, 1.0, "assumed"),
+}
+"""Where no record says anything: value, unit, low, high, basis. A prior is a fact or an assumption, never a fit."""
+
+VERSIONS = {
+    "sampler_sort_bytes_per_logit": "before 0.17; devices below compute capability 8.0 also later",
+    "sampler_triton_bytes_per_logit": "0.17 to 0.20",
+    "sampler_flashinfer_bytes_per_logit": "0.21 to 0.28",
+    "sampler_second_runner_bytes_per_logit": "from 0.29",
+    "runtime_bytes": "from 0.8",
+    "runtime_bytes_whole_prompts": "before 0.8",
+    "nccl_bytes_per_peer": "before 0.11.1",
+}
+"""Versions that a coefficient bears on; the others bear on all."""
+
+
+class Seen(NamedTuple):
+    """One observation of a coefficient: from which record and source."""
+
+    origin: str
+    record: str
+    value: float
+
+
+def actual_reserve(case: Case) -> float | None:
+    """What the engine kept beside weights and cache, from its log: budget − weights − KV. Bytes."""
+    record, deployment = case.record, case.deployment
+    if record.kv_bytes is None or not record.has_device:
+        return None
+    weights = record.weights_bytes
+    if weights is None:
+        weights = shards(deployment)[0].weights + loaded_beside(deployment)
+    return deployment.budget - weights - record.kv_bytes
+
+
+def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
+    """All coefficients from these cases; a prior where none of them bears on one.
+
+    Each is the median of the sources' medians, so that a repository with many rows counts once. In this order, since
+    later ones use earlier ones: runtime, samplers, forward, experts, runtime of several devices, NCCL, graphs. Cases
+    with a reason of their own to differ (`reason_of`) are left out.
+    """
+    clean = [case for case in cases if reason_of(case) is None]
+    known = {name: _prior(engine, name) for name in PRIORS}
+
+    def learn(name: str, observe: Callable[[Case, Coefficients], float | None]) -> None:
+        found = [
+            Seen(case.record.origin, case.record.id, value)
+            for case in clean
+            if (value := observe(case, known)) is not None and value > 0
+        ]
+        if found:
+            known[name] = _learnt(engine, name, found)
+
+    learn("runtime_bytes", lambda case, _: _outside(case, whole_prompts=False))
+    learn("runtime_bytes_whole_prompts", lambda case, _: _outside(case, whole_prompts=True))
+    for sampler in ("sort", "triton", "flashinfer"):
+        learn(f"sampler_{sampler}_bytes_per_logit", _per_logit(sampler))
+    learn("forward_copies", _forward_copies)
+    learn("expert_copies", _expert_copies)
+    learn("runtime_bytes_parallel", _parallel_runtime)
+    learn("nccl_bytes_per_peer", _per_peer)
+    learn("graph_bytes_per_capture", _per_capture)
+    return known
+
+
+def with_error(known: Coefficients, errors: Sequence[tuple[str, float]], engine: str = "vllm") -> Coefficients:
+    """The coefficients with the 80 % interval of errors (source, in units of `spread`) that were not fitted on."""
+    values = sorted(value for _, value in errors)
+    if len(values) < 5:
+        return known
+    n = len(values)
+    low = values[max(0, int((n + 1) * 0.1) - 1)]
+    high = values[min(n - 1, -(-(n + 1) * 9 // 10) - 1)]
+    basis = "errors of the reserve when a source is left out, in units of 100 MiB and a tenth of the reserve"
+    row = Coefficient(engine, "reserve_error", median(values), "ratio", low, high, n, basis, _sources(errors))
+    return {**known, "reserve_error": row}
+
+
+def error_of(case: Case, known: Coefficients) -> float | None:
+    """Error of the predicted reserve in units of `spread`; None where the log does not tell the reserve."""
+    actual = actual_reserve(case)
+    if actual is None:
+        return None
+    predicted = predicted_reserve(case, known)
+    return (actual - predicted) / spread(predicted)
+
+
+def predicted_reserve(case: Case, known: Coefficients) -> float:
+    """Activation peak, runtime and, where they count, graphs. Bytes."""
+    kept = reserve(case.deployment, known)
+    return kept.claimed - kept.tables
+
+
+# --- what a case says about one coefficient ------------------------------------------------------------------------
+
+
+def _outside(case: Case, whole_prompts: bool) -> float | None:
+    one = case.deployment.count == 1 and case.deployment.engine.whole_prompts is whole_prompts
+    return float(case.record.non_torch_bytes) if one and case.record.non_torch_bytes is not None else None
+
+
+def _activations(case: Case, known: Coefficients) -> float | None:
+    """The activation peak as reported, or what the reserve leaves for it on a single device."""
+    record, deployment = case.record, case.deployment
+    if record.activation_bytes is not None:
+        return float(record.activation_bytes)
+    actual = actual_reserve(case)
+    if actual is None or deployment.count > 1:
+        return None
+    if record.non_torch_bytes is not None:
+        runtime = float(record.non_torch_bytes)
+    else:
+        name = "runtime_bytes_whole_prompts" if deployment.engine.whole_prompts else "runtime_bytes"
+        runtime = known[name].value
+    graphs = 0.0
+    if graphs_inside(deployment) and deployment.graphs:
+        if record.graph_estimate_bytes is None:
+            return None
+        graphs = float(record.graph_estimate_bytes)
+    return actual - runtime - graphs
+
+
+def _per_logit(sampler: str) -> Callable[[Case, Coefficients], float | None]:
+    def observe(case: Case, known: Coefficients) -> float | None:
+        deployment = case.deployment
+        moments = peak(deployment, known)
+        if sampler_of(deployment) != sampler or moments.sampling < 1.5 * max(moments.forward, moments.vision):
+            return None
+        found = _activations(case, known)
+        if found is None:
+            return None
+        hidden = deployment.max_num_batched_tokens * deployment.model.hidden * deployment.dtype.bits // 8
+        return (found - hidden) / (moments.rows * deployment.model.vocab)
+
+    return observe
+
+
+def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, float, float] | None:
+    """(bytes of the dense part, of the experts' part, of the peak) where a forward pass makes the peak."""
+    deployment = case.deployment
+    moments = peak(deployment, known)
+    if moments.forward < 1.2 * max(moments.sampling, moments.vision):
+        return None
+    tp, width = deployment.tensor_parallel, deployment.dtype.bits // 8
+    layers = {group.layer for group in deployment.model.groups}
+    widest = max(layers, key=lambda layer: dense_elements(layer, tp) + expert_elements(layer, tp))
+    step = deployment.max_num_batched_tokens * width
+    dense, moe = step * dense_elements(widest, tp), step * expert_elements(widest, tp)
+    if bool(moe) is not experts:
+        return None
+    found = _activations(case, known)
+    if found is None and not deployment.engine.nccl_in_budget:
+        actual = actual_reserve(case)
+        found = None if actual is None else actual - known["runtime_bytes"].value
+    return None if found is None else (float(dense), float(moe), found)
+
+
+def _forward_copies(case: Case, known: Coefficients) -> float | None:
+    if case.deployment.count > 1:
+        return None
+    parts = _forward(case, known, experts=False)
+    return parts and parts[2] / parts[0]
+
+
+def _expert_copies(case: Case, known: Coefficients) -> float | None:
+    parts = _forward(case, known, experts=True)
+    return parts and (parts[2] - parts[0] * known["forward_copies"].value) / parts[1]
+
+
+def _parallel_runtime(case: Case, known: Coefficients) -> float | None:
+    if case.deployment.count == 1 or case.deployment.engine.nccl_in_budget:
+        return None
+    if any(expert_elements(group.layer, 1) for group in case.deployment.model.groups):
+        return None
+    if case.record.non_torch_bytes is not None:
+        return float(case.record.non_torch_bytes)
+    actual = actual_reserve(case)
+    if actual is None or (case.deployment.graphs and graphs_inside(case.deployment)):
+        return None
+    return actual - peak(case.deployment, known).largest
+
+
+def _per_peer(case: Case, known: Coefficients) -> float | None:
+    if case.deployment.count == 1 or not case.deployment.engine.nccl_in_budget:
+        return None
+    actual = actual_reserve(case)
+    if actual is None:
+        return None
+    beside = peak(case.deployment, known).largest + known["runtime_bytes_parallel"].value
+    return (actual - beside) / (case.deployment.count - 1)
+
+
+def _per_capture(case: Case, known: Coefficients) -> float | None:
+    record, number = case.record, captures(case.deployment)
+    taken = record.graph_estimate_bytes if record.graph_estimate_bytes is not None else record.graph_bytes
+    return taken / (number + GRAPH_BASE) if number and taken is not None and taken > 0 else None
+
+
+# --- from observations to a coefficient ----------------------------------------------------------------------------
+
+
+def _prior(engine: str, name: str) -> Coefficient:
+    value, unit, low, high, basis = PRIORS[name]
+    return Coefficient(engine, name, value, unit, low, high, 0, basis, "see basis; not fitted", VERSIONS.get(name, ""))
+
+
+def _learnt(engine: str, name: str, found: list[Seen]) -> Coefficient:
+    by_source: dict[str, list[float]] = defaultdict(list)
+    for one in found:
+        by_source[one.origin].append(one.value)
+    value = median(median(values) for values in by_source.values())
+    values = sorted(one.value for one in found)
+    prior = PRIORS[name]
+    cut = len(values) // 10
+    low, high = values[cut], values[-1 - cut]
+    if len(by_source) < 5:  # too few to know the spread: as wide as the prior is, around the value
+        low, high = min(low, value * prior[2] / prior[0]), max(high, value * prior[3] / prior[0])
+    basis = "median of its sources' medians, from public start-up logs"
+    return Coefficient(
+        engine=engine,
+        name=name,
+        value=value,
+        unit=prior[1],
+        low=low,
+        high=high,
+        n=len(values),
+        basis=basis,
+        source=_sources((one.origin, one.value) for one in found),
+        versions=VERSIONS.get(name, ""),
+    )
+
+
+def _sources(found: Iterable[tuple[str, float]]) -> str:
+    return "; ".join(sorted({origin for origin, _ in found}))
+
+
+def rows(known: Coefficients) -> list[bytes]:
+    """The coefficients as lines of a fact file, rounded to what the logs' two digits bear."""
+    lines = []
+    for row in known.values():
+        kept = {name: _rounded(getattr(row, name), row.unit, row.value) for name in ("value", "low", "high")}
+        lines.append(msgspec.json.encode(msgspec.structs.replace(row, **kept)))
+    return lines
+
+
+def _rounded(value: float, unit: str, scale: float) -> float:
+    return float(round(value)) if unit == "B" and abs(scale) > 1000 else round(value, 3)

@@ -1,0 +1,162 @@
+"""The activation peak: what a step needs beside weights and cache, as the engine measures it before sizing the cache.
+
+The engine runs one forward pass of its largest batch, then samples once for its largest number of sequences. The two
+do not overlap, so the peak is the larger. All figures are elements or bytes of one rank.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+
+from narrows.calibration import Coefficients
+from narrows.deployment import Deployment
+from narrows.models.feedforward import Dense
+from narrows.models.mixers import Attention
+from narrows.models.spec import Layer, Tower
+from narrows.models.tensors import Tensor
+
+_NATIVE_BELOW = (8, 0)
+"""Compute capability from which the fused samplers run; older devices sort (seen on T4 with vLLM 0.22)."""
+
+
+class Peak(msgspec.Struct, frozen=True):
+    """Bytes alive at the peak of each moment. rows: sequences that are sampled; sampler: how."""
+
+    forward: int
+    sampling: int
+    vision: int
+    rows: int
+    sampler: str
+
+    @property
+    def largest(self) -> int:
+        """The peak."""
+        return max(self.forward, self.sampling, self.vision)
+
+
+def second_runner(deployment: Deployment) -> bool:
+    """Whether the engine's second model runner runs this model."""
+    which = deployment.engine.second_runner
+    if which != "dense":
+        return which == "all"
+    return all(
+        isinstance(group.layer.mixer, Attention) and isinstance(group.layer.feed_forward, Dense)
+        for group in deployment.model.groups
+    )
+
+
+def graphs_inside(deployment: Deployment) -> bool:
+    """Whether memory of CUDA graphs comes out of the engine's share."""
+    engine = deployment.engine
+    return engine.graphs_in_budget and (engine.second_runner_profiles or not second_runner(deployment))
+
+
+def sampler_of(deployment: Deployment) -> str:
+    """What sampling is profiled: `sort`, `triton`, `flashinfer`, `second_runner`, or `none` where it is not."""
+    if second_runner(deployment):
+        return "second_runner" if deployment.engine.second_runner_profiles else "none"
+    written = deployment.accelerator.compute_capability
+    if deployment.engine.sampler == "sort" or written is None:
+        return deployment.engine.sampler
+    major, _, minor = written.partition(".")
+    old = (int(major), int(minor or 0)) < _NATIVE_BELOW if major.isdigit() else False
+    return "sort" if old else deployment.engine.sampler
+
+
+def _out(tensors: list[Tensor], tp: int) -> int:
+    """Elements that linear operators write per token, one after another, each on its share of the rank."""
+    return sum(tensor.shape[0] // min(tp, tensor.shards) for tensor in tensors if tensor.use == "linear")
+
+
+@cache
+def dense_elements(layer: Layer, tp: int) -> int:
+    """Elements per token alive at the widest place of a layer outside its experts.
+
+    Feed-forward: gate and up, their product, and three vectors of the hidden size (residual, input, output).
+    Mixer: all of its projections but the last, whose input is as wide as it is, and the same three vectors.
+    Checked: Llama-3.1-8B has 3 × 14336 + 3 × 4096 = 55,296 elements, 110,592 B; the peak grew by 110,800 B per
+    profiled token between the runs of vllm-project/vllm#10517.
+    """
+    tensors = layer.tensors()
+    widest = 0
+    for prefix in ("mlp", "shared"):
+        ups = [t for t in tensors if t.role in (f"{prefix}.gate", f"{prefix}.up")]
+        if ups:
+            widest = max(widest, _out(ups, tp) + ups[0].shape[0] // min(tp, ups[0].shards))
+    others = ("mlp", "shared", "experts", "router", "norm")
+    mixer = [t for t in tensors if t.use == "linear" and not t.role.startswith(others)]
+    last = [t for t in mixer if t.role.endswith((".o", ".out"))]
+    inner = max((t.shape[1] // min(tp, t.shards) for t in last), default=0)
+    widest = max(widest, _out([t for t in mixer if t not in last], tp) + inner)
+    return widest + 3 * layer.hidden
+
+
+@cache
+def expert_elements(layer: Layer, tp: int) -> int:
+    """Elements per token of the experts' workspaces; 0 without experts.
+
+    A fused mixture of experts keeps one row per token and chosen expert: gate and up (or, in the same buffer later,
+    the output of the hidden size), and their product. Source: vLLM's fused_moe (Apache-2.0), its two workspaces.
+    """
+    for tensor in layer.tensors():
+        if tensor.role == "experts.up":
+            width = -(-tensor.shape[0] // min(tp, tensor.shards))
+            chosen = tensor.active or tensor.copies
+            return chosen * (max(2 * width, layer.hidden) + width)
+    return 0
+
+
+def _vision_elements(tower: Tower) -> int:
+    """Elements per patch alive in a vision tower: twice the widest linear output and three times its input."""
+    linears = [tensor for _, _, tensor in tower.tensors if tensor.use == "linear" and len(tensor.shape) == 2]
+    if not linears:
+        return 0
+    widest = max(linears, key=lambda tensor: tensor.shape[0])
+    return 2 * widest.shape[0] + 3 * widest.shape[1]
+
+
+def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
+    """The activation peak of one rank, moment by moment."""
+    model, tp = deployment.model, deployment.tensor_parallel
+    width = deployment.dtype.bits // 8
+    tokens = deployment.max_num_batched_tokens
+    dense, moe = coefficients["forward_copies"].value, coefficients["expert_copies"].value
+    layers = {group.layer for group in model.groups}
+    forward = max(
+        dense_elements(layer, tp) * dense + (expert_elements(layer, tp) * moe if expert_elements(layer, tp) else 0)
+        for layer in layers
+    )
+    rows = min(deployment.max_num_seqs, tokens)
+    sampler = sampler_of(deployment)
+    per_logit = 0.0 if sampler == "none" else coefficients[f"sampler_{sampler}_bytes_per_logit"].value
+    if sampler == "second_runner":
+        per_logit /= tp
+    patches = coefficients["vision_patches_per_token"].value
+    towers = [_vision_elements(tower) for tower in model.towers if tower.served]
+    return Peak(
+        forward=int(tokens * forward * width),
+        sampling=int(rows * model.vocab * per_logit) + tokens * model.hidden * width,
+        vision=int(tokens * patches * max(towers, default=0) * width),
+        rows=rows,
+        sampler=sampler,
+    )
+
+
+def captures(deployment: Deployment) -> int:
+    """CUDA graphs that are captured: one per batch size up to twice the sequences, at most 512, and one more per
+    size up to the sequences for decode alone.
+
+    Sizes: 1, 2, 4, then every 8 up to 256, then every 16. Source: vLLM's logs ("PIECEWISE=51 (largest=512),
+    FULL=35 (largest=256)").
+    """
+
+    def sizes(largest: int) -> int:
+        small = sum(1 for size in (1, 2, 4) if size <= largest)
+        return small + min(largest, 256) // 8 + max(0, largest - 256) // 16
+
+    if not deployment.graphs:
+        return 0
+    rows = min(deployment.max_num_seqs, deployment.max_num_batched_tokens)
+    return sizes(min(2 * rows, 512)) + sizes(min(rows, 512))

@@ -1,0 +1,55 @@
+"""What an engine loads beside the checkpoint's tensors: tables it computes, and padding of packed weights.
+
+Engines count both as weights ("Model loading took …"). Bytes of one rank.
+"""
+
+from __future__ import annotations
+
+from narrows.deployment import Deployment
+from narrows.models.mixers import Attention, LatentAttention
+from narrows.precision import Mxfp4
+
+_MXFP4_COLUMNS = 256
+
+
+def rope_bytes(deployment: Deployment) -> int:
+    """The table of cosines and sines: one row per position the model knows, as wide as the rotated part of a head.
+
+    Source: vLLM's RotaryEmbedding (Apache-2.0), whole on every rank. Llama-3.1-8B: 131072 × 128 × 2 B = 32 MiB, and
+    a server reports 14.9888 GiB where the tensors have 14.9575; Llama-3-8B with 8192 positions: 14.9596. A rotated
+    part smaller than the head (some models) is taken as the whole head.
+    """
+    model = deployment.model
+    if model.positions:
+        return 0
+    widths = []
+    for group in model.groups:
+        mixer = group.layer.mixer
+        if isinstance(mixer, Attention):
+            widths.append(mixer.head_dim)
+        elif isinstance(mixer, LatentAttention):
+            widths.append(mixer.rope)
+    return model.max_length * max(widths, default=0) * deployment.dtype.bits // 8
+
+
+def padding_bytes(deployment: Deployment) -> int:
+    """MXFP4 experts are kept with one dimension padded to 256 columns.
+
+    gpt-oss-20b: 2880 → 3072 columns add a fifteenth of 9.455 GiB; with the rotary table 13.466 GiB, and a server
+    reports 13.47.
+    """
+    model, total = deployment.model, 0
+    if not isinstance(model.precision.scheme, Mxfp4):
+        return 0
+    for group in model.groups:
+        for row in model.layer_rows(group, range(group.first, group.first + group.repeat)):
+            if row.tensor.role.startswith("experts.") and row.tensor.use == "linear":
+                columns = row.tensor.shape[1]
+                padded = -(-columns // _MXFP4_COLUMNS) * _MXFP4_COLUMNS
+                total += row.stored_bytes * (padded - columns) // columns
+    return total // deployment.count
+
+
+def loaded_beside(deployment: Deployment) -> int:
+    """Both, on one rank."""
+    return rope_bytes(deployment) + padding_bytes(deployment)
