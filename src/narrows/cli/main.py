@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from narrows import __version__
-from narrows.report.i18n import _, say, use_language
+from narrows.report.i18n import _, language, say, use_language
 from narrows.text import BadInput, Text
 
 COMMANDS = {
@@ -57,6 +57,7 @@ def _language_of(arguments: Sequence[str]) -> str | None:
 
 def build() -> click.Group:
     """The command group, in the language in use."""
+    click.Context.formatter_class = WideTextFormatter
     from narrows.cli.options import lang
 
     return LazyGroup(
@@ -77,6 +78,17 @@ def build() -> click.Group:
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 110},
         no_args_is_help=True,
     )
+
+
+class WideTextFormatter(click.HelpFormatter):
+    """Breaks paragraphs earlier where characters are two cells wide: click counts characters."""
+
+    def write_text(self, text: str) -> None:
+        """A paragraph of the help."""
+        width = self.width
+        self.width = width if language() == "en" else width * 11 // 20
+        super().write_text(text)
+        self.width = width
 
 
 def _version(ctx: click.Context) -> None:
@@ -100,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         click.echo(error.ctx.get_help() if error.ctx else "")
         sys.exit(0)
     except click.ClickException as error:
-        _fail(error.format_message() + (_hint(error) if isinstance(error, click.UsageError) else ""))
+        _fail(error.format_message().rstrip(".") + (_hint(error) if isinstance(error, click.UsageError) else ""))
     except (KeyboardInterrupt, click.Abort):
         click.echo(_("interrupted"), err=True)
         sys.exit(130)

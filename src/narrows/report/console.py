@@ -78,7 +78,7 @@ def to_text(parts: Sequence[Part], width: int = 110) -> str:
 
 def _print(console, parts: Sequence[Part]) -> None:  # type: ignore[no-untyped-def]
     from rich.padding import Padding
-    from rich.text import Text
+    from rich.text import Text as RichText
 
     for part in parts:
         if isinstance(part, Table):
@@ -87,28 +87,29 @@ def _print(console, parts: Sequence[Part]) -> None:  # type: ignore[no-untyped-d
             for line in _bars(part, console.width):
                 console.print(line, no_wrap=True, overflow="crop")
         else:
-            console.print(Padding(Text(part.text, style=_STYLES[part.tone]), (0, 0, 0, part.indent)))
+            console.print(Padding(RichText(part.text, style=_STYLES[part.tone]), (0, 0, 0, part.indent)))
 
 
 def _table(part: Table):  # type: ignore[no-untyped-def]
     from rich import box
+    from rich.cells import cell_len
     from rich.table import Table as RichTable
-    from rich.text import Text
+    from rich.text import Text as RichText
 
     table = RichTable(
         title=part.title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold"
     )
     for index, column in enumerate(part.columns):
-        short = max((len(row[index]) for row in part.rows), default=0) <= 40
-        table.add_column(Text(column.heading), justify=column.align, overflow="fold", no_wrap=index == 0 and short)
+        short = max((cell_len(row[index]) for row in part.rows), default=0) <= 40
+        table.add_column(RichText(column.heading), justify=column.align, overflow="fold", no_wrap=index == 0 and short)
     for index, row in enumerate(part.rows):
-        table.add_row(*(Text(cell) for cell in row), style="bold" if index in part.strong else None)
+        table.add_row(*(RichText(cell) for cell in row), style="bold" if index in part.strong else None)
     return table
 
 
 def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
     from rich.cells import cell_len
-    from rich.text import Text
+    from rich.text import Text as RichText
 
     names = max((cell_len(label) for label, _, _ in part.rows), default=0)
     behind = max((cell_len(note) for _, _, note in part.rows), default=0)
@@ -118,16 +119,16 @@ def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
         dict.fromkeys(segment.label for segments in (longest, *(s for _, s, _ in part.rows)) for segment in segments)
     )
     most = max([part.limit, *(sum(s.value for s in segments) for _, segments, _ in part.rows)])
-    key = Text("  ")
+    key = RichText("  ")
     for index, label in enumerate(labels):
         fill, colour = _FILLS[index % len(_FILLS)]
         key.append(fill, style=colour).append(f" {label}   ")
     yield key
     for label, segments, note in part.rows:
         if not segments:
-            yield Text("  " + label, style="bold")
+            yield RichText("  " + label, style="bold")
             continue
-        line = Text("  " + label + " " * (names - cell_len(label)) + " ")
+        line = RichText("  " + label + " " * (names - cell_len(label)) + " ")
         done, drawn = 0.0, 0
         for segment in segments:
             done += max(0.0, segment.value)
