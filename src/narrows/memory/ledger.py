@@ -64,7 +64,7 @@ def reserve(deployment: Deployment) -> Reserve:
     engine, model = deployment.engine.name, deployment.model
     copies = coefficient(engine, "token_copies")
     per_logit = coefficient(engine, "sampler_bytes_per_logit")
-    widest = max(_widest(group.layer, deployment.tensor_parallel) for group in model.groups)
+    widest = max(_widest(layer, deployment.tensor_parallel) for layer, _ in model.kinds)
     tokens = int(deployment.max_num_batched_tokens * widest * deployment.dtype.bits // 8 * copies.value)
     logits = int(deployment.max_num_seqs * model.vocab * per_logit.value)
     runtime = coefficient(engine, "runtime_bytes" if deployment.count == 1 else "runtime_bytes_parallel")

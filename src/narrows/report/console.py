@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Literal
 
@@ -56,7 +57,13 @@ _FILLS = (("█", "blue"), ("▓", "cyan"), ("▒", "magenta"), ("░", "yellow"
 def _console(width: int | None = None, **settings: object):  # type: ignore[no-untyped-def]
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False, width=width, **settings)  # type: ignore[arg-type]
+    class Terminal(Console):
+        """rich answers a reader that went away with exit 1, which here means "does not fit"."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, "the reader went away")
+
+    return Terminal(highlight=False, soft_wrap=False, width=width, **settings)  # type: ignore[arg-type]
 
 
 def show(parts: Sequence[Part]) -> None:
@@ -64,6 +71,8 @@ def show(parts: Sequence[Part]) -> None:
     console = _console()
     if not console.is_terminal:
         console = _console(width=110)
+    elif console.width < 20:
+        console = _console(width=20)
     _print(console, parts)
 
 
