@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: run test lint types unit translations schema benchmark clean
+.PHONY: run test lint types unit translations schema readme benchmark clean
 
 run: $(VENV)/.run
 	mkdir -p $(OUT)
@@ -35,6 +35,13 @@ translations: $(VENV)/.dev
 
 schema: $(VENV)/.dev
 	$(BIN)/python scripts/schema.py
+
+readme: $(VENV)/.dev
+	$(BIN)/narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096 --cloud aws --plot docs/fit.png > /dev/null
+	$(BIN)/narrows explain --plot docs/roofline.png > /dev/null
+	$(BIN)/narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096 --cloud aws --lang ko --plot docs/fit.ko.png > /dev/null
+	$(BIN)/narrows explain --lang ko --plot docs/roofline.ko.png > /dev/null
+	$(BIN)/python scripts/readme.py
 
 benchmark: $(VENV)/.dev
 	$(BIN)/python benchmarks/startup.py

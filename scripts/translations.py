@@ -10,6 +10,7 @@ import io
 import json
 import string
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -66,10 +67,13 @@ def po_path(language: str) -> Path:
 def read(language: str) -> Catalog:
     """The catalogue of a language; empty if there is none yet."""
     path = po_path(language)
-    if not path.exists():
-        return Catalog(locale=language, project="narrows", charset="utf-8")
-    with path.open("rb") as file:
-        return read_po(file, locale=language)
+    catalog = Catalog(locale=language, project="narrows", charset="utf-8")
+    if path.exists():
+        with path.open("rb") as file:
+            catalog = read_po(file, locale=language)
+    # the files carry no date, and without one the time of reading would end up in the compiled file
+    catalog.creation_date = catalog.revision_date = datetime(2026, 1, 1, tzinfo=UTC)
+    return catalog
 
 
 def update() -> int:

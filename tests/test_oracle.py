@@ -65,7 +65,7 @@ def test_bytes_are_additive_over_layers(row: dict[str, Any]) -> None:
         part.stored_bytes
         for group in spec.groups
         for index in range(group.first, group.first + group.repeat)
-        for part in spec.layer_rows(group, range(index, index + 1))
+        for part in spec.layer_rows(group.layer, (index,))
     )
     outside = sum(part.stored_bytes for part in spec.outer_rows())
     towers = sum(part.stored_bytes for tower in spec.towers for part in spec.tower_rows(tower))

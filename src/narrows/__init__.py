@@ -14,7 +14,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["BadInput", "__version__", "accuracy", "explain", "fit", "gpus", "load_model", "models"]
+__all__ = ["BadInput", "__version__", "accuracy", "explain", "fit", "gpus", "load_model", "model", "models"]
 
 
 def __getattr__(name: str) -> Any:

@@ -212,7 +212,7 @@ def check_split(model: ModelSpec, tp: int, pp: int) -> None:
         )
     if tp == 1:
         return
-    tensors = [tensor for group in model.groups for tensor in group.layer.tensors()]
+    tensors = [tensor for layer, _ in model.kinds for tensor in layer.tensors()]
     for tensor in tensors:
         if _uneven(tensor, tp):
             works = [n for n in range(2, 65) if not any(_uneven(t, n) for t in tensors)]

@@ -45,7 +45,12 @@ def _shown(value: Any, translate: Callable[[str], str] | None) -> str:
         return value.render(translate)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return str(value)
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Text from a file or a command line with what a terminal would act on taken out: one line, no escapes."""
+    return text if text.isprintable() else "".join(ch if ch.isprintable() else " " for ch in text)
 
 
 class BadInput(Exception):

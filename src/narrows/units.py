@@ -92,15 +92,16 @@ _SUFFIXES = {
 
 
 def size(flag: str, text: str) -> int:
-    """Bytes of a size with its unit: `44.4GiB`, `48 GB`, `1073741824`. Raises BadInput for anything else."""
+    """Bytes of a memory size with its unit: `44.4GiB`, `48 GB`; bare bytes from 1 MiB on. Raises BadInput otherwise."""
     written = text.strip().lower().replace(",", "")
     digits = written.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = _SUFFIXES.get(written[len(digits) :].strip())
     try:
-        value = float(digits)
+        value = float(digits) if digits.replace(".", "", 1).isdigit() else -1.0
     except ValueError:
         value = -1.0
-    if unit is None or not 0 < value < 1e18 or not digits.replace(".", "", 1).isdigit():
+    # a bare number below 1 MiB is a forgotten unit, and there are no fractions of a byte
+    if unit is None or not 0 < value < 1e18 or (unit == 1 and (value < MIB or value % 1)):
         raise BadInput(
             "{flag} is '{text}'; write a size with its unit, such as 44.4GiB or 48GB (GB is 10^9, GiB is 2^30 bytes)",
             flag=flag,

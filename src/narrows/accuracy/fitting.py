@@ -190,7 +190,7 @@ def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, flo
     if moments.forward < 1.2 * max(moments.sampling, moments.vision):
         return None
     tp, width = deployment.tensor_parallel, deployment.dtype.bits // 8
-    layers = {group.layer for group in deployment.model.groups}
+    layers = [layer for layer, _ in deployment.model.kinds]
     widest = max(layers, key=lambda layer: dense_elements(layer, tp) + expert_elements(layer, tp))
     step = deployment.max_num_batched_tokens * width
     dense, moe = step * dense_elements(widest, tp), step * expert_elements(widest, tp)
@@ -218,7 +218,7 @@ def _expert_copies(case: Case, known: Coefficients) -> float | None:
 def _parallel_runtime(case: Case, known: Coefficients) -> float | None:
     if case.deployment.count == 1 or case.deployment.engine.nccl_in_budget:
         return None
-    if any(expert_elements(group.layer, 1) for group in case.deployment.model.groups):
+    if any(expert_elements(layer, 1) for layer, _ in case.deployment.model.kinds):
         return None
     if case.record.non_torch_bytes is not None:
         return float(case.record.non_torch_bytes)

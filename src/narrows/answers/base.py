@@ -41,6 +41,21 @@ class Answer(Printed, msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
 
 
+def command_line(name: str, *arguments: str, **options: Any) -> str:
+    """The command that gives an answer again: options by their Python names; None, False and "" are left out."""
+    from shlex import quote
+
+    words = ["narrows", name, *(quote(argument) for argument in arguments if argument)]
+    for option, value in options.items():
+        flag = "--" + option.replace("_", "-")
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if one is True:
+                words.append(flag)
+            elif one not in (None, False, ""):
+                words += [flag, quote(str(one))]
+    return " ".join(words)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Text):
         return str(value)

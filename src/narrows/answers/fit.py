@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from narrows.answers.base import Answer
+from narrows.answers.base import Answer, command_line
 from narrows.answers.mend import Mend, mends_of
 from narrows.answers.model import ModelFacts, model_facts
 from narrows.deployment import Deployment, deploy, whole
@@ -146,23 +146,33 @@ def fit(
             prompt=given,
             length=first.max_length,
         )
-    candidates = tuple(_candidate(one, batch, given, cloud, options) for one in deployments)
+    candidates = tuple(_candidate(one, batch, given, cloud, options, prompt or 1) for one in deployments)
     return Fit(
-        command=_command(spec, names, batch, max_len, tp, pp),
+        command=command_line(
+            "fit",
+            model if isinstance(model, str) else spec.name,
+            gpu=names,
+            max_len=max_len,
+            batch=batch,
+            prompt=prompt,
+            tp=tp if tp != 1 else None,
+            pp=pp if pp != 1 else None,
+            engine=engine if engine != "vllm" else None,
+            dtype=dtype if dtype != "auto" else None,
+            kv_cache_dtype=kv_cache_dtype if kv_cache_dtype != "auto" else None,
+            gpu_memory_utilization=gpu_memory_utilization,
+            max_num_seqs=max_num_seqs,
+            max_num_batched_tokens=max_num_batched_tokens,
+            enforce_eager=enforce_eager,
+            memory=memory,
+            cloud=cloud,
+            assume=assume,
+        ),
         model=model_facts(spec, first.max_length, first.kv),
         candidates=candidates,
         assumptions=_assumptions(spec, deployments, prompt is None, given),
         sources=_sources(spec, deployments, candidates),
     )
-
-
-def _command(model: ModelSpec, gpus: list[str], batch: int | None, max_len: int | None, tp: int, pp: int) -> str:
-    flags = "".join(f" --gpu {gpu}" for gpu in gpus)
-    for flag, value in (("--batch", batch), ("--max-len", max_len)):
-        flags += f" {flag} {value}" if value is not None else ""
-    for flag, value in (("--tp", tp), ("--pp", pp)):
-        flags += f" {flag} {value}" if value != 1 else ""
-    return f"narrows fit {model.source if model.source.startswith(('/', '.')) else model.name}{flags}"
 
 
 def _assumptions(model: ModelSpec, deployments: list[Deployment], half: bool, prompt: int) -> tuple[Text, ...]:
@@ -186,14 +196,19 @@ def _sources(model: ModelSpec, deployments: list[Deployment], candidates: tuple[
 
 
 def _candidate(
-    deployment: Deployment, batch: int | None, prompt: int, cloud: str | None, options: dict[str, Any]
+    deployment: Deployment,
+    batch: int | None,
+    prompt: int,
+    cloud: str | None,
+    options: dict[str, Any],
+    least_length: int,
 ) -> Candidate:
     room = capacity(deployment, batch or 1)
     load = batch if batch is not None else max(1, room.max_batch)
     fits = room.max_batch >= load
     price = cheapest(deployment.accelerator.id, deployment.count, cloud)
     verdict = _verdict(fits, room, batch)
-    mends = () if fits else tuple(mends_of(deployment, room, load, options, cloud))
+    mends = () if fits else tuple(mends_of(deployment, room, load, options, cloud, least_length))
     twice = 2 * room.shard.weights
     return Candidate(
         gpu=deployment.accelerator.id,

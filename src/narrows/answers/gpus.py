@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from narrows.answers.base import Answer
+from narrows.answers.base import Answer, command_line
 from narrows.hardware import Accelerator, cheapest, select
 from narrows.quantity import Kind
 from narrows.text import Text
@@ -59,7 +59,7 @@ def gpus(
     """
     found = select(vendor=vendor, min_memory=min_memory, precision=precision, text=text or None)
     return GpuList(
-        command="narrows gpus" + (f" '{text}'" if text else ""),
+        command=command_line("gpus", text, vendor=vendor, min_memory=min_memory, precision=precision, cloud=cloud),
         gpus=tuple(_row(device, cloud) for device in found),
         sources=tuple(sorted({device.source for device in found})),
     )

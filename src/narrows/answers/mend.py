@@ -26,14 +26,24 @@ class Mend(msgspec.Struct, frozen=True):
 
 _SHORTEST = 256
 """A sequence shorter than this serves nobody, so no such length is offered as a mend."""
+_MODEST = 4096
+"""Tokens that are offered where no device takes a sequence of the length asked for."""
 _PAGE = 16
 """A length offered as a mend is a whole number of the engine's usual pages, so that rounding up cannot undo it."""
 
 
 def mends_of(
-    deployment: Deployment, room: Capacity, load: int, options: dict[str, Any], cloud: str | None
+    deployment: Deployment,
+    room: Capacity,
+    load: int,
+    options: dict[str, Any],
+    cloud: str | None,
+    least_length: int,
 ) -> Iterator[Mend]:
-    """Changes that make the load fit, the least costly to the user first: length, concurrency, precision, hardware."""
+    """Changes that make the load fit, the least costly to the user first: length, concurrency, precision, hardware.
+
+    least_length: tokens a sequence must have at least (its prompt).
+    """
     gpu = deployment.accelerator
 
     def tried(change: str, text: Text, **changed: Any) -> Mend | None:
@@ -47,7 +57,7 @@ def mends_of(
 
     if room.pool > 0:
         shorter = room.max_length // _PAGE * _PAGE
-        if shorter >= _SHORTEST:
+        if shorter >= max(_SHORTEST, least_length):
             yield from _some(
                 tried(f"--max-len {shorter}", Text("at most {n} tokens per sequence", n=shorter), max_length=shorter)
             )
@@ -63,6 +73,10 @@ def mends_of(
             yield from _some(
                 tried("--kv-cache-dtype fp8", Text("KV cache in 8 bits, half the bytes"), kv_cache_dtype="fp8")
             )
+    usual = deployment.engine.gpu_memory_utilization
+    if deployment.utilization < usual:
+        flag = deployment.engine.gpu_memory_utilization_flag
+        yield from _some(tried(f"{flag} {usual:g}", Text("the engine's usual share of the memory"), utilization=None))
     for tp in _splits(deployment):
         found = tried(f"--tp {tp}", Text("weights and KV shared by {n} of these", n=tp), tensor_parallel=tp)
         if found:
@@ -78,7 +92,13 @@ def mends_of(
                 if found:
                     yield found
                     break
-    yield from _some(_hardware(deployment, load, options, cloud))
+    # as asked for; else with the engine's usual share of the memory; else for sequences of a modest length too
+    for length, share in ((deployment.max_length, False), (deployment.max_length, True), (_MODEST, True)):
+        length = max(min(length, deployment.max_length), least_length)
+        found = _hardware(deployment, length, share, load, options, cloud)
+        if found is not None:
+            yield found
+            break
 
 
 def _some(found: Mend | None) -> Iterator[Mend]:
@@ -97,9 +117,11 @@ def _splits(deployment: Deployment) -> Iterator[int]:
             yield tp
 
 
-def _hardware(deployment: Deployment, load: int, options: dict[str, Any], cloud: str | None) -> Mend | None:
+def _hardware(
+    deployment: Deployment, length: int, usual_share: bool, load: int, options: dict[str, Any], cloud: str | None
+) -> Mend | None:
     """The cheapest accelerators, alone or tensor-parallel, that take the load; else those that take most of it."""
-    model, length = deployment.model, deployment.max_length
+    model, engine = deployment.model, deployment.engine
     offers = []
     for count in (1, 2, 4, 8):
         try:
@@ -113,7 +135,9 @@ def _hardware(deployment: Deployment, load: int, options: dict[str, Any], cloud:
                 offers.append((price.usd_per_hour, count, device, price))
     best: Mend | None = None
     for usd_per_hour, count, device, price in sorted(offers, key=lambda offer: offer[:2]):
-        changed = {"device_memory": None, "max_length": length, "tensor_parallel": count, "pipeline_parallel": 1}
+        changed: dict[str, Any] = {"max_length": length, "tensor_parallel": count, "pipeline_parallel": 1}
+        if usual_share:
+            changed["utilization"] = None
         left = capacity(deploy(model, device, **{**options, **changed}), load)
         if left.max_batch <= (best.max_batch if best else 0):
             continue
@@ -122,6 +146,10 @@ def _hardware(deployment: Deployment, load: int, options: dict[str, Any], cloud:
             change += f" --tp {count}"
         if deployment.pipeline_parallel > 1:
             change += " --pp 1"
+        if usual_share and deployment.utilization != engine.gpu_memory_utilization:
+            change += f" {engine.gpu_memory_utilization_flag} {engine.gpu_memory_utilization:g}"
+        if length != deployment.max_length:
+            change += f" --max-len {length}"
         if left.max_batch < load:
             change += f" --batch {left.max_batch}"
         text = Text(

@@ -7,14 +7,13 @@ from collections import defaultdict
 import msgspec
 
 from narrows import __version__
-from narrows.answers.base import Answer, Printed
+from narrows.answers.base import Answer, Printed, command_line
 from narrows.answers.model import ModelFacts, model_facts
 from narrows.deployment import whole
 from narrows.models import ModelSpec, load_model, read_config
 from narrows.models.catalogue import catalogue
 from narrows.models.feedforward import Dense, FeedForward
 from narrows.models.mixers import Attention, GatedDeltaNet, LatentAttention, Mixer
-from narrows.models.spec import Layer
 from narrows.precision import format_of
 from narrows.text import Text
 
@@ -105,7 +104,7 @@ def models(text: str = "") -> ModelList:
                     spec.state_bytes_per_sequence(),
                 )
             )
-    return ModelList(command="narrows models" + (f" --find '{text}'" if text else ""), models=tuple(found))
+    return ModelList(command=command_line("models", find=text), models=tuple(found))
 
 
 def model(
@@ -118,7 +117,13 @@ def model(
     facts = model_facts(spec, length, kv)
     return ModelDetail(
         **{name: getattr(facts, name) for name in facts.__struct_fields__},
-        command=f"narrows models {spec.name} --length {length}",
+        command=command_line(
+            "models",
+            source if isinstance(source, str) else spec.name,
+            length=length,
+            kv_cache_dtype=kv_cache_dtype if kv_cache_dtype != "auto" else None,
+            assume=assume,
+        ),
         assumptions=spec.assumptions,
         sources=(spec.source,) if spec.source else (),
         vocab=spec.vocab,
@@ -131,18 +136,15 @@ def model(
 
 
 def _kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
-    positions: dict[Layer, list[int]] = {}
-    counts: dict[Layer, int] = defaultdict(int)
-    for group in spec.groups:
-        positions.setdefault(group.layer, []).append(group.first)
-        counts[group.layer] += group.repeat
     found = []
-    for layer, first in positions.items():
+    for layer, indices in spec.kinds:
         rows = layer.mixer.cache()
+        # where a run of such layers begins
+        first = tuple(i for n, i in enumerate(indices) if n == 0 or indices[n - 1] != i - 1)
         found.append(
             LayerKind(
-                counts[layer],
-                tuple(first[:6]),
+                len(indices),
+                first[:6],
                 _mixer(layer.mixer),
                 _feed_forward(layer.feed_forward),
                 sum(t.elements for t in layer.tensors() if t.use != "buffer"),

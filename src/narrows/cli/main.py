@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from typing import Any, NoReturn
 import click
 
 from narrows import __version__
-from narrows.report.i18n import _, say, use_language
-from narrows.text import BadInput, Text
+from narrows.report.i18n import _, language, say, use_language
+from narrows.text import BadInput, Text, printable
 
 COMMANDS = {
     "fit": Text("Does it fit, and how much work fits beside it?"),
@@ -58,6 +59,7 @@ def _language_of(arguments: Sequence[str]) -> str | None:
 
 def build() -> click.Group:
     """The command group, in the language in use."""
+    click.Context.formatter_class = WideTextFormatter
     from narrows.cli.options import lang
 
     return LazyGroup(
@@ -80,6 +82,17 @@ def build() -> click.Group:
     )
 
 
+class WideTextFormatter(click.HelpFormatter):
+    """Breaks paragraphs earlier where characters are two cells wide: click counts characters."""
+
+    def write_text(self, text: str) -> None:
+        """A paragraph of the help."""
+        width = self.width
+        self.width = width if language() == "en" else width * 11 // 20
+        super().write_text(text)
+        self.width = width
+
+
 def _version(ctx: click.Context) -> None:
     click.echo(f"narrows {__version__}")
     ctx.exit()
@@ -88,27 +101,58 @@ def _version(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line. Exit 0: yes; 1: no (does not fit); 2: bad input, in one line."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _usable_streams()
+    code: Any = 0
     try:
         use_language(_language_of(given))
-        code: Any = build().main(args=given, prog_name="narrows", standalone_mode=False)
-        _flush()
+        group = build()
+        # not group.main(): it would answer a reader that went away with exit 1, which here means "does not fit"
+        with group.make_context("narrows", given) as context:
+            code = group.invoke(context)
+        sys.stdout.flush()
     except BadInput as error:
         _fail(say(error.text))
+    except click.exceptions.Exit as error:
+        code = error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
     except click.NoSuchOption as error:
         near = f" ({', '.join(error.possibilities)}?)" if error.possibilities else ""
         _fail(_("there is no option {name}").format(name=error.option_name) + near + _hint(error))
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "")
-        sys.exit(0)
     except click.ClickException as error:
-        _fail(error.format_message() + (_hint(error) if isinstance(error, click.UsageError) else ""))
+        _fail(error.format_message().rstrip(".") + (_hint(error) if isinstance(error, click.UsageError) else ""))
     except (KeyboardInterrupt, click.Abort):
         click.echo(_("interrupted"), err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        _close_stdout()
-        sys.exit(0)
+        code = 130
+    except OSError as error:
+        _lost_output(error)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _lost_output(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usable_streams() -> None:
+    """Streams that were closed lead nowhere; characters that a stream cannot write are replaced, never an error."""
+    for name, mode in (("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - stays open as long as the process
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _lost_output(error: OSError) -> NoReturn:
+    """A reader that went away (`| head`) is no error; a disk that is full is one."""
+    try:
+        # Python would complain once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open as long as the process
+    if error.errno in (errno.EPIPE, errno.EINVAL):
+        sys.exit(0)
+    _fail(_("the answer cannot be written: {reason}").format(reason=error.strerror or str(error)))
 
 
 def _hint(error: click.UsageError) -> str:
@@ -116,16 +160,13 @@ def _hint(error: click.UsageError) -> str:
     return "; " + _("see '{command} --help'").format(command=path)
 
 
+_LONGEST_LINE = 380
+"""An error quotes what the user gave, and that may be pages long."""
+
+
 def _fail(sentence: str) -> NoReturn:
-    line = " ".join(sentence.split())
+    line = printable(" ".join(sentence.split()))
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[: _LONGEST_LINE - 120]} … {line[-110:]}"
     click.echo(_("narrows: error: {sentence}").format(sentence=line), err=True)
     sys.exit(2)
-
-
-def _flush() -> None:
-    sys.stdout.flush()
-
-
-def _close_stdout() -> None:
-    """A reader that went away (`| head`) is no error: keep Python from complaining again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

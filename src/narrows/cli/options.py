@@ -37,7 +37,8 @@ def option(*names: str, **settings: Any) -> click.Option:
 def emit(answer: Printed, as_json: bool) -> None:
     """Print an answer: as JSON untouched by terminal width or colour, or as the report."""
     if as_json:
-        click.echo(answer.to_json())
+        # as bytes: JSON is UTF-8 whatever the terminal speaks
+        click.echo(answer.to_json().encode())
         return
     from narrows.report.console import show
     from narrows.report.render import parts_of

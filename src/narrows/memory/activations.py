@@ -42,8 +42,8 @@ def second_runner(deployment: Deployment) -> bool:
     if which != "dense":
         return which == "all"
     return all(
-        isinstance(group.layer.mixer, Attention) and isinstance(group.layer.feed_forward, Dense)
-        for group in deployment.model.groups
+        isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, Dense)
+        for layer, _ in deployment.model.kinds
     )
 
 
@@ -123,7 +123,7 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     width = deployment.dtype.bits // 8
     tokens = deployment.max_num_batched_tokens
     dense, moe = coefficients["forward_copies"].value, coefficients["expert_copies"].value
-    layers = {group.layer for group in model.groups}
+    layers = [layer for layer, _ in model.kinds]
     forward = max(
         dense_elements(layer, tp) * dense + (expert_elements(layer, tp) * moe if expert_elements(layer, tp) else 0)
         for layer in layers

@@ -23,8 +23,8 @@ def rope_bytes(deployment: Deployment) -> int:
     if model.positions:
         return 0
     widths = []
-    for group in model.groups:
-        mixer = group.layer.mixer
+    for layer, _ in model.kinds:
+        mixer = layer.mixer
         if isinstance(mixer, Attention):
             widths.append(mixer.head_dim)
         elif isinstance(mixer, LatentAttention):
@@ -41,8 +41,8 @@ def padding_bytes(deployment: Deployment) -> int:
     model, total = deployment.model, 0
     if not isinstance(model.precision.scheme, Mxfp4):
         return 0
-    for group in model.groups:
-        for row in model.layer_rows(group, range(group.first, group.first + group.repeat)):
+    for layer, indices in model.kinds:
+        for row in model.layer_rows(layer, indices):
             if row.tensor.role.startswith("experts.") and row.tensor.use == "linear":
                 columns = row.tensor.shape[1]
                 padded = -(-columns // _MXFP4_COLUMNS) * _MXFP4_COLUMNS

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from narrows.deployment import Deployment, stages
-from narrows.models.spec import LayerGroup, TensorRow
+from narrows.models.spec import TensorRow
 from narrows.models.tensors import CacheRow
 from narrows.precision import FORMATS
 
@@ -58,10 +58,6 @@ def _resident(rows: Iterable[TensorRow], deployment: Deployment) -> int:
     return total
 
 
-def _overlap(group: LayerGroup, layers: range) -> range:
-    return range(max(group.first, layers.start), min(group.first + group.repeat, layers.stop))
-
-
 def shards(deployment: Deployment) -> list[Shard]:
     """One shard per pipeline stage."""
     model, tp = deployment.model, deployment.tensor_parallel
@@ -75,12 +71,12 @@ def shards(deployment: Deployment) -> list[Shard]:
             rows += [row for tower in model.towers if tower.served for row in model.tower_rows(tower)]
         cache: list[tuple[int, int, int | None]] = []
         state = 0
-        for group in model.groups:
-            part = _overlap(group, layers)
+        for layer, indices in model.kinds:
+            part = [i for i in indices if i in layers]
             if not part:
                 continue
-            rows += model.layer_rows(group, part)
-            mixer = group.layer.mixer
+            rows += model.layer_rows(layer, part)
+            mixer = layer.mixer
             cache += [(len(part), _rank_width(row, tp), row.window) for row in mixer.cache()]
             for constant in mixer.state():
                 form = deployment.dtype if constant.format is None else FORMATS[constant.format]

@@ -15,7 +15,7 @@ from narrows.models.quantization import BESIDE, merge_beside
 from narrows.models.readers import FAMILIES, reader_of
 from narrows.models.readers.ignored import IGNORED
 from narrows.models.spec import ModelSpec
-from narrows.text import BadInput, Text
+from narrows.text import BadInput, Text, printable
 
 MOST_BYTES = 16 * 2**20
 """The largest config.json seen (a per-tensor quantization list) is 2.7 MB."""
@@ -29,11 +29,20 @@ def load_model(source: str, *, assume: str | None = None) -> ModelSpec:
     if not source.strip():
         raise BadInput("no model given; name a config.json, a directory that holds one, or a model of 'narrows models'")
     if source == "-":
-        return read_config(_decode(sys.stdin.buffer.read(MOST_BYTES + 1), "stdin"), name="stdin", assume=assume)
+        return read_config(_decode(_stdin(), "stdin"), name="stdin", assume=assume)
     if _looks_like_path(source):
         return _from_path(source, assume)
     entry = catalogue_entry(source)
     return read_config(entry.config, name=entry.id, source=entry.source, assume=assume)
+
+
+def _stdin() -> bytes:
+    try:
+        if sys.stdin is None:
+            raise OSError("it is closed")
+        return sys.stdin.buffer.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise BadInput("'{path}' cannot be read: {reason}", path="stdin", reason=error.strerror or str(error)) from None
 
 
 def _looks_like_path(source: str) -> bool:
@@ -137,7 +146,11 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
         shown = ", ".join(key[:40] for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
         assumptions.append(Text("fields not understood, taken to change nothing: {fields}", fields=shown))
     return msgspec.structs.replace(
-        spec, name=name, architecture=str(architecture)[:80], source=source, assumptions=tuple(assumptions)
+        spec,
+        name=printable(name)[:200],
+        architecture=printable(str(architecture))[:80],
+        source=printable(source),
+        assumptions=tuple(assumptions),
     )
 
 
@@ -180,5 +193,5 @@ def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]
 
 
 def _short(path: str) -> str:
-    printable = "".join(ch if ch.isprintable() else "?" for ch in path)
-    return printable if len(printable) <= 100 else "…" + printable[-99:]
+    shown = printable(path)
+    return shown if len(shown) <= 100 else "…" + shown[-99:]

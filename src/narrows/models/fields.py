@@ -34,6 +34,11 @@ class Fields:
                 return self.values[name]
         return default
 
+    def stated(self, *names: str) -> Any:
+        """The first of these spellings whose value is not null; None if there is none."""
+        self.read.update(names)
+        return next((self.values[name] for name in names if self.values.get(name) is not None), None)
+
     def has(self, name: str) -> bool:
         """Whether the file has the field (even as null)."""
         return name in self.values
@@ -45,9 +50,9 @@ class Fields:
             raise BadInput("config field '{field}' must be an object of fields", field=self.path + name)
         return Fields(value, f"{self.path}{name}.")
 
-    def size(self, *names: str, default: int | Any | None = _REQUIRED, least: int = 1) -> int:
-        """A whole number ≥ `least`. Without a default (or with a null in the file) its absence is an error."""
-        value = self.maybe_size(*names, default=default, least=least)
+    def size(self, *names: str, default: int | Any | None = _REQUIRED, least: int = 1, most: int = LARGEST) -> int:
+        """A whole number from `least` to `most`. Absent without a default, or null in the file, is an error."""
+        value = self.maybe_size(*names, default=default, least=least, most=most)
         if value is None:
             raise BadInput(
                 "config field '{field}' is null, and narrows needs a number there; take the config.json of the "
@@ -56,8 +61,10 @@ class Fields:
             )
         return value
 
-    def maybe_size(self, *names: str, default: int | Any | None = _REQUIRED, least: int = 1) -> int | None:
-        """A whole number ≥ `least`, or None where the file says null or the default is None."""
+    def maybe_size(
+        self, *names: str, default: int | Any | None = _REQUIRED, least: int = 1, most: int = LARGEST
+    ) -> int | None:
+        """A whole number from `least` to `most`, or None where the file says null or the default is None."""
         value = self.raw(*names, default=_REQUIRED)
         if value is _REQUIRED:
             if default is _REQUIRED:
@@ -78,13 +85,13 @@ class Fields:
                 field=self.path + names[0],
                 value=_shown(value),
             )
-        if not least <= value <= LARGEST:
+        if not least <= value <= most:
             raise BadInput(
                 "config field '{field}' is {value}; it must be between {least} and {most}",
                 field=self.path + names[0],
                 value=_shown(value),
                 least=least,
-                most=LARGEST,
+                most=most,
             )
         return value
 

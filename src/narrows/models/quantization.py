@@ -28,12 +28,18 @@ _BF16_SCALES = ("qwen3", "qwen3_moe")
 
 def read_precision(c: Fields) -> Precision:
     """The precision of a config. An absent data type is float32 in transformers, and marked as assumed."""
-    named = c.raw("dtype", "torch_dtype")
+    named = c.stated("dtype", "torch_dtype")
     if named is not None and not isinstance(named, str):
         raise BadInput("config field '{field}' must be a data type such as \"bfloat16\"", field=c.path + "torch_dtype")
     # transformers 4 reads torch_dtype "auto" as: whatever the file has
     assumed = named is None or named == "auto"
     dtype = FORMATS["float32"] if named is None or named == "auto" else format_of(named)
+    if not dtype.name.startswith(("float", "bfloat")):
+        raise BadInput(
+            "config field '{field}' is {value}; the format of what is not quantized is a float such as bfloat16",
+            field=c.path + "torch_dtype",
+            value=dtype.name,
+        )
     if c.raw("quantization_config") is None:
         return Precision(dtype, assumed)
     q = c.nested("quantization_config")
@@ -43,7 +49,13 @@ def read_precision(c: Fields) -> Precision:
     if assumed:
         dtype = FORMATS["bfloat16"]
     scheme, roles, kv = _scheme(q, method.lower(), str(c.values.get("model_type", "")))
-    return Precision(dtype, assumed, scheme, Exclusions(_excluded(q)), roles, kv)
+    exclusions = Exclusions(_excluded(q))
+    if exclusions.single_expert:
+        raise BadInput(
+            "'quantization_config' leaves out single experts ('{entry}'), which narrows does not read yet",
+            entry=exclusions.single_expert[:80],
+        )
+    return Precision(dtype, assumed, scheme, exclusions, roles, kv)
 
 
 def _excluded(q: Fields) -> tuple[str, ...]:
@@ -61,14 +73,18 @@ def _excluded(q: Fields) -> tuple[str, ...]:
 def _scheme(q: Fields, method: str, model_type: str) -> tuple[Scheme, tuple[str, ...], Any]:
     """(rule, roles it is limited to, KV format it asks for)."""
     if method == "fp8":
-        block = q.raw("weight_block_size")
-        if block is None:
+        if q.raw("weight_block_size") is None:
             return Fp8Scaled(static_input=q.raw("activation_scheme") == "static"), (), None
-        if not (isinstance(block, list) and len(block) == 2 and all(type(b) is int and b > 0 for b in block)):
-            raise BadInput("config field '{field}' must be two block sizes", field=q.path + "weight_block_size")
-        scale = FORMATS["bfloat16" if model_type in _BF16_SCALES else "float32"]
-        return Fp8Block(block[0], block[1], scale), (), None
+        rows, columns = _block(q, "weight_block_size")
+        return Fp8Block(rows, columns, FORMATS["bfloat16" if model_type in _BF16_SCALES else "float32"]), (), None
     if method == "gptq":
+        for name in ("dynamic", "lm_head", "modules_in_block_to_quantize"):
+            if q.raw(name):
+                raise BadInput(
+                    "'quantization_config' quantizes only some modules, or others than usual ('{name}'), which "
+                    "narrows does not read yet",
+                    name=name,
+                )
         return Gptq(_bits(q), _group(q)), (), None
     if method == "awq":
         return Awq(_bits(q), _group(q)), (), None
@@ -77,12 +93,20 @@ def _scheme(q: Fields, method: str, model_type: str) -> tuple[Scheme, tuple[str,
     if method in ("compressed-tensors", "compressed_tensors"):
         return (*_compressed(q), _kv_scheme(q))
     if method.startswith("modelopt") or method in ("fp8_pb_wo", "nvfp4"):
-        return _modelopt(q), (), FORMATS["float8_e4m3fn"] if q.raw("kv_cache_quant_algo") == "FP8" else None
+        return _modelopt(q), (), _modelopt_kv(q)
     raise BadInput(
         "quantization method '{method}' is not read yet; narrows reads fp8, gptq, awq, mxfp4, compressed-tensors "
         "and modelopt. Use the unquantized config of the model instead",
         method=method[:40],
     )
+
+
+def _block(q: Fields, name: str) -> tuple[int, int]:
+    """Two block sizes, rows and columns."""
+    block = q.raw(name)
+    if not (isinstance(block, list) and len(block) == 2 and all(type(size) is int and size > 0 for size in block)):
+        raise BadInput("config field '{field}' must be two block sizes", field=q.path + name)
+    return block[0], block[1]
 
 
 def _bits(q: Fields) -> int:
@@ -106,20 +130,21 @@ def _compressed(q: Fields) -> tuple[Scheme, tuple[str, ...]]:
             "'quantization_config' has several groups with rules of their own, which narrows does not read yet"
         )
     group = Fields(groups, f"{q.path}config_groups.").nested(next(iter(groups)))
+    if group.raw("targets") not in (None, ["Linear"]):
+        raise BadInput("'quantization_config' targets other than all linear weights, which narrows does not read yet")
     weights = group.nested("weights")
     bits, kind, strategy = weights.size("num_bits"), weights.raw("type"), weights.raw("strategy")
     static = isinstance(group.raw("input_activations"), dict) and not group.nested("input_activations").flag(
         "dynamic", False
     )
     if kind == "float" and bits == 8:
-        block = weights.raw("block_structure")
-        if strategy == "block" and isinstance(block, list) and len(block) == 2:
-            return Fp8Block(int(block[0]), int(block[1]), FORMATS["bfloat16"]), ()
+        if strategy == "block":
+            return Fp8Block(*_block(weights, "block_structure"), FORMATS["bfloat16"]), ()
         if strategy in ("tensor", "channel"):
             return Fp8Scaled(strategy == "channel", static, FORMATS["bfloat16"]), ()
     if kind == "int" and bits in (4, 8) and q.raw("format") == "pack-quantized":
         size = weights.maybe_size("group_size", default=None, least=-1) or -1
-        return CompressedInt(bits, size, weights.flag("symmetric", True)), ()
+        return CompressedInt(bits, size, weights.flag("symmetric", True), weights.raw("actorder") == "group"), ()
     raise BadInput(
         "compressed-tensors with {bits}-bit {kind} weights by {strategy} is not read yet",
         bits=bits,
@@ -136,6 +161,17 @@ def _kv_scheme(q: Fields) -> Any:
         return FORMATS["float8_e4m3fn"]
     raise BadInput(
         "config field '{field}' is not read yet; set the KV precision yourself", field=q.path + "kv_cache_scheme"
+    )
+
+
+def _modelopt_kv(q: Fields) -> Any:
+    stated = q.raw("kv_cache_quant_algo")
+    if stated is None:
+        return None
+    if stated == "FP8":
+        return FORMATS["float8_e4m3fn"]
+    raise BadInput(
+        "config field '{field}' is not read yet; set the KV precision yourself", field=q.path + "kv_cache_quant_algo"
     )
 
 

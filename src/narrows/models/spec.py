@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -106,7 +106,7 @@ class TensorRow(msgspec.Struct, frozen=True):
         return sum(part.elements for part in self.parts) * self.tensor.copies * self.count
 
 
-class ModelSpec(msgspec.Struct, frozen=True):
+class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     """One model: immutable, complete, and the only source of every figure about it.
 
     head_tied: the output head is the embedding (some files store it a second time all the same: a config cannot tell).
@@ -134,6 +134,19 @@ class ModelSpec(msgspec.Struct, frozen=True):
         """Number of decoder layers."""
         return sum(group.repeat for group in self.groups)
 
+    @cached_property
+    def kinds(self) -> tuple[tuple[Layer, tuple[int, ...]], ...]:
+        """Equal layers together, wherever they stand: (layer, its indices)."""
+        found: dict[int, tuple[Layer, list[int]]] = {}
+        by_value: dict[Layer, int] = {}
+        for group in self.groups:
+            # readers reuse one object for equal layers, so that comparing by value is rarely needed
+            key = id(group.layer)
+            if key not in found:
+                key = by_value.setdefault(group.layer, key)
+            found.setdefault(key, (group.layer, []))[1].extend(range(group.first, group.first + group.repeat))
+        return tuple((layer, tuple(indices)) for layer, indices in found.values())
+
     def outer_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """(component, tensor) of what stands before and after the layers. Vocabulary rows are shared out by TP."""
         yield "embedding", Tensor("embedding", (self.vocab, self.hidden), "table", self.vocab)
@@ -148,16 +161,16 @@ class ModelSpec(msgspec.Struct, frozen=True):
     def tensor_table(self) -> list[TensorRow]:
         """Every tensor of the model as the checkpoint names and stores it, towers included."""
         rows = self.outer_rows()
-        for group in self.groups:
-            rows += self.layer_rows(group, range(group.first, group.first + group.repeat))
+        for layer, indices in self.kinds:
+            rows += self.layer_rows(layer, indices)
         for tower in self.towers:
             rows += self.tower_rows(tower)
         return rows
 
-    def layer_rows(self, group: LayerGroup, indices: range) -> Iterator[TensorRow]:
-        """Rows of the layers `indices` of a group (a pipeline stage may hold a part of it)."""
+    def layer_rows(self, layer: Layer, indices: Sequence[int]) -> Iterator[TensorRow]:
+        """Rows of equal layers that stand at `indices` (of a pipeline stage, say)."""
         names = DIALECTS[self.dialect]
-        for tensor in group.layer.tensors():
+        for tensor in layer.tensors():
             yield from self._tensor_rows(names[tensor.role], tensor, indices)
 
     def outer_rows(self) -> list[TensorRow]:
@@ -175,10 +188,10 @@ class ModelSpec(msgspec.Struct, frozen=True):
             for pattern, count, tensor in tower.tensors
         ]
 
-    def _tensor_rows(self, pattern: str, tensor: Tensor, indices: range) -> Iterator[TensorRow]:
-        """Rows of one tensor over a run of layers: split where the checkpoint quantizes some of them only."""
+    def _tensor_rows(self, pattern: str, tensor: Tensor, indices: Sequence[int]) -> Iterator[TensorRow]:
+        """Rows of one tensor over several layers: split where the checkpoint quantizes some of them only."""
         component = component_of(tensor.role)
-        if self.precision.scheme is UNQUANTIZED or tensor.use != "linear":
+        if self.precision.scheme is UNQUANTIZED or tensor.use != "linear" or not indices:
             yield TensorRow(pattern, component, tensor, len(indices), self._parts(tensor, UNQUANTIZED))
             return
         counts: dict[Scheme, int] = {}
@@ -224,11 +237,11 @@ class ModelSpec(msgspec.Struct, frozen=True):
 
     def cache_rows(self) -> Iterator[tuple[int, CacheRow]]:
         """(layers, row) for everything that is cached per token."""
-        return chain.from_iterable(((g.repeat, row) for row in g.layer.mixer.cache()) for g in self.groups)
+        return ((len(indices), row) for layer, indices in self.kinds for row in layer.mixer.cache())
 
     def state_rows(self) -> Iterator[tuple[int, StateRow]]:
         """(layers, row) for constant state per sequence."""
-        return chain.from_iterable(((g.repeat, row) for row in g.layer.mixer.state()) for g in self.groups)
+        return ((len(indices), row) for layer, indices in self.kinds for row in layer.mixer.state())
 
     def cache_elements(self, length: int) -> int:
         """KV elements of one sequence of `length` tokens, all layers; a window keeps min(length, window)."""

@@ -137,11 +137,15 @@ class Awq(Scheme, frozen=True):
 
 
 class CompressedInt(Scheme, frozen=True):
-    """compressed-tensors `pack-quantized`: integers packed in I32 along the input, one scale per group or channel."""
+    """compressed-tensors `pack-quantized`: integers packed in I32 along the input, one scale per group or channel.
+
+    reordered: input channels are grouped by activation size, so that an index is stored.
+    """
 
     bits: int
     group: int
     symmetric: bool = True
+    reordered: bool = False
 
     def stored(self, out: int, inner: int, dtype: Format) -> tuple[Part, ...]:
         """`weight_packed` [out, in·bits/32], `weight_scale` [out, groups], `weight_shape` [2], zero points if any."""
@@ -151,6 +155,8 @@ class CompressedInt(Scheme, frozen=True):
             Part("weight_scale", dtype, out * groups),
             Part("weight_shape", I64, 2),
         ]
+        if self.reordered:
+            parts.append(Part("weight_g_idx", I32, inner))
         if not self.symmetric:
             parts.append(Part("weight_zero_point", I32, _ceil(out * self.bits, 32) * groups))
         return tuple(parts)
@@ -196,12 +202,10 @@ class Nvfp4(Scheme, frozen=True):
 
 
 def _pattern(expression: str, entry: str) -> re.Pattern[str]:
-    """Compile an entry that came from a file: nested or many repetitions could match for hours, so they are refused."""
-    if (
-        len(expression) <= 300
-        and len(re.findall(r"[*+{]", expression)) <= 4
-        and not re.search(r"[*+}]\)[*+{]", expression)
-    ):
+    """Compile an entry that came from a file. Many or nested repetitions could match for hours: they are refused."""
+    repeats = len(re.findall(r"[*+{]|(?<!\()\?", expression))
+    nested = re.search(r"[*+}?]\)[*+{?]", expression)
+    if len(expression) <= 300 and repeats <= 4 and expression.count("|") <= 16 and not nested:
         try:
             return re.compile(expression)
         except re.error:
@@ -215,8 +219,9 @@ def _pattern(expression: str, entry: str) -> re.Pattern[str]:
 class Exclusions(msgspec.Struct, frozen=True, dict=True):
     """The modules a checkpoint leaves unquantized, as its config lists them.
 
-    An entry names a module (`lm_head`, `model.layers.0.mlp.gate`) and covers what lies below it; `*` matches
-    anything, and `re:` begins a regular expression. An entry without a dot matches that name anywhere in the path.
+    An entry names a module (`model.layers.0.mlp.gate`) or the end of its path (`mlp.gate`) and covers what lies below
+    a whole path; `*` matches anything, and `re:` begins a regular expression. An entry without a dot (`lm_head`)
+    matches that name anywhere in the path.
     """
 
     entries: tuple[str, ...] = ()
@@ -229,11 +234,16 @@ class Exclusions(msgspec.Struct, frozen=True, dict=True):
                 patterns.append(_pattern(entry[3:], entry))
             elif "*" in entry:
                 patterns.append(_pattern(re.escape(entry).replace(r"\*", ".*") + r"(\.|$)", entry))
-            elif "." in entry:
-                literal.add(entry)
+            elif "." in entry.rstrip("."):
+                literal.add(entry.rstrip("."))
             else:
-                bare.add(entry)
+                bare.add(entry.rstrip("."))
         return frozenset(literal), frozenset(bare), tuple(patterns)
+
+    @cached_property
+    def single_expert(self) -> str | None:
+        """An entry that names one expert of several, which is not read yet."""
+        return next((entry for entry in self.entries if re.search(r"experts\.\d", entry)), None)
 
     def cover(self, module: str) -> bool:
         """Whether `module` (e.g. `model.layers.3.self_attn.q_proj`) is left unquantized."""
@@ -241,6 +251,10 @@ class Exclusions(msgspec.Struct, frozen=True, dict=True):
         pieces = module.split(".")
         if bare and not bare.isdisjoint(pieces):
             return True
-        if literal and any(".".join(pieces[:end]) in literal for end in range(1, len(pieces) + 1)):
-            return True
+        if literal:
+            count = len(pieces)
+            paths = [".".join(pieces[:end]) for end in range(1, count + 1)]
+            ends = [".".join(pieces[begin:]) for begin in range(1, count)]
+            if not literal.isdisjoint(paths) or not literal.isdisjoint(ends):
+                return True
         return any(pattern.match(module) for pattern in patterns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Literal
 
@@ -56,7 +57,13 @@ _FILLS = (("█", "blue"), ("▓", "cyan"), ("▒", "magenta"), ("░", "yellow"
 def _console(width: int | None = None, **settings: object):  # type: ignore[no-untyped-def]
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False, width=width, **settings)  # type: ignore[arg-type]
+    class Terminal(Console):
+        """rich answers a reader that went away with exit 1, which here means "does not fit"."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, "the reader went away")
+
+    return Terminal(highlight=False, soft_wrap=False, width=width, **settings)  # type: ignore[arg-type]
 
 
 def show(parts: Sequence[Part]) -> None:
@@ -64,6 +71,8 @@ def show(parts: Sequence[Part]) -> None:
     console = _console()
     if not console.is_terminal:
         console = _console(width=110)
+    elif console.width < 20:
+        console = _console(width=20)
     _print(console, parts)
 
 
@@ -78,7 +87,7 @@ def to_text(parts: Sequence[Part], width: int = 110) -> str:
 
 def _print(console, parts: Sequence[Part]) -> None:  # type: ignore[no-untyped-def]
     from rich.padding import Padding
-    from rich.text import Text
+    from rich.text import Text as RichText
 
     for part in parts:
         if isinstance(part, Table):
@@ -87,28 +96,29 @@ def _print(console, parts: Sequence[Part]) -> None:  # type: ignore[no-untyped-d
             for line in _bars(part, console.width):
                 console.print(line, no_wrap=True, overflow="crop")
         else:
-            console.print(Padding(Text(part.text, style=_STYLES[part.tone]), (0, 0, 0, part.indent)))
+            console.print(Padding(RichText(part.text, style=_STYLES[part.tone]), (0, 0, 0, part.indent)))
 
 
 def _table(part: Table):  # type: ignore[no-untyped-def]
     from rich import box
+    from rich.cells import cell_len
     from rich.table import Table as RichTable
-    from rich.text import Text
+    from rich.text import Text as RichText
 
     table = RichTable(
         title=part.title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold"
     )
     for index, column in enumerate(part.columns):
-        short = max((len(row[index]) for row in part.rows), default=0) <= 40
-        table.add_column(Text(column.heading), justify=column.align, overflow="fold", no_wrap=index == 0 and short)
+        short = max((cell_len(row[index]) for row in part.rows), default=0) <= 40
+        table.add_column(RichText(column.heading), justify=column.align, overflow="fold", no_wrap=index == 0 and short)
     for index, row in enumerate(part.rows):
-        table.add_row(*(Text(cell) for cell in row), style="bold" if index in part.strong else None)
+        table.add_row(*(RichText(cell) for cell in row), style="bold" if index in part.strong else None)
     return table
 
 
 def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
     from rich.cells import cell_len
-    from rich.text import Text
+    from rich.text import Text as RichText
 
     names = max((cell_len(label) for label, _, _ in part.rows), default=0)
     behind = max((cell_len(note) for _, _, note in part.rows), default=0)
@@ -118,16 +128,16 @@ def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
         dict.fromkeys(segment.label for segments in (longest, *(s for _, s, _ in part.rows)) for segment in segments)
     )
     most = max([part.limit, *(sum(s.value for s in segments) for _, segments, _ in part.rows)])
-    key = Text("  ")
+    key = RichText("  ")
     for index, label in enumerate(labels):
         fill, colour = _FILLS[index % len(_FILLS)]
         key.append(fill, style=colour).append(f" {label}   ")
     yield key
     for label, segments, note in part.rows:
         if not segments:
-            yield Text("  " + label, style="bold")
+            yield RichText("  " + label, style="bold")
             continue
-        line = Text("  " + label + " " * (names - cell_len(label)) + " ")
+        line = RichText("  " + label + " " * (names - cell_len(label)) + " ")
         done, drawn = 0.0, 0
         for segment in segments:
             done += max(0.0, segment.value)

@@ -134,9 +134,8 @@ def _growth(answer: Fit) -> Bars:
 
 
 def _rule(answer: Fit) -> Paragraph:
-    verdicts = ", ".join(
-        f"{_label(one)}: {_('enough') if one.rule_of_thumb.holds else _('not enough')}" for one in answer.candidates
-    )
+    enough, short = _("enough"), _("not enough")
+    verdicts = ", ".join(f"{_label(one)}: {enough if one.rule_of_thumb.holds else short}" for one in answer.candidates)
     return Paragraph(
         _("Rule of thumb (2 × the weights = {size} per device): {verdicts}.").format(
             size=gib(answer.candidates[0].rule_of_thumb.bytes), verdicts=verdicts

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from narrows.answers.explain.prices import price_steps
-from narrows.answers.explain.subjects import LENGTH, NAMED, model, plan_on
+from narrows.answers.explain.subjects import GPUS, LENGTH, NAMED, Gpu, model, plan_on
 from narrows.answers.explain.types import (
     CHAPTER,
     ExampleTable,
@@ -28,19 +26,6 @@ from narrows.memory import Capacity, capacity, reserve
 from narrows.quantity import Kind
 from narrows.text import Text
 from narrows.units import GB, GIB, MIB, gib, rate
-
-
-class Gpu(NamedTuple):
-    """A GPU of table 5-7: its id here, its name there, GB on its label, requests in practice, $/h of one."""
-
-    id: str
-    name: str
-    label: int
-    practice: int
-    usd_per_hour: float
-
-
-GPUS = (Gpu("a10g", "A10", 24, 4, 2.0), Gpu("l40s", "L40S", 48, 16, 3.75))
 
 
 def plan() -> Topic:

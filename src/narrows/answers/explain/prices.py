@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from narrows.answers.explain.subjects import Gpu
 from narrows.answers.explain.types import Row, Step, number, of_kind, row, step, table, words
 from narrows.hardware import Price, cheapest, prices_of
 from narrows.text import Text
 from narrows.units import usd
-
-if TYPE_CHECKING:
-    from narrows.answers.explain.planning import Gpu
 
 CLOUD = "aws"
 _SHARED = {"a10g": "g5.24xlarge", "l40s": "g6e.48xlarge"}

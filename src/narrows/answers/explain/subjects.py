@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from narrows.deployment import Deployment, deploy
 from narrows.hardware import Accelerator, find_accelerator
 from narrows.models import ModelSpec, load_model
@@ -17,6 +19,19 @@ NAMED = 7 * 10**9
 """Parameters that the model's name says."""
 HIDDEN = 4096
 """Rows and columns of the square weight matrix that stands for a layer of the model."""
+
+
+class Gpu(NamedTuple):
+    """A GPU of table 5-7: its id here, its name there, GB on its label, requests in practice, $/h of one."""
+
+    id: str
+    name: str
+    label: int
+    practice: int
+    usd_per_hour: float
+
+
+GPUS = (Gpu("a10g", "A10", 24, 4, 2.0), Gpu("l40s", "L40S", 48, 16, 3.75))
 
 
 def model() -> ModelSpec:

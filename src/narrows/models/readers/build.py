@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
@@ -27,11 +28,9 @@ SLIDING, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention
 def grouped(layers: Iterable[Layer]) -> tuple[LayerGroup, ...]:
     """Layers in order, equal neighbours folded into one group."""
     groups: list[LayerGroup] = []
-    for index, layer in enumerate(layers):
-        if groups and groups[-1].layer == layer:
-            groups[-1] = LayerGroup(groups[-1].repeat + 1, layer, groups[-1].first)
-        else:
-            groups.append(LayerGroup(1, layer, index))
+    for layer, run in groupby(layers):
+        first = groups[-1].first + groups[-1].repeat if groups else 0
+        groups.append(LayerGroup(sum(1 for _ in run), layer, first))
     return tuple(groups)
 
 

@@ -33,7 +33,7 @@ def _layers(
     sparse = MixtureOfExperts(
         plain.hidden,
         routed,
-        c.maybe_size("num_experts_per_tok", default=top_k) or routed,
+        c.maybe_size("num_experts_per_tok", default=min(top_k, routed), most=routed) or routed,
         width,
         shared=width * (c.maybe_size("n_shared_experts", default=shared, least=0) or 0),
         shared_bias=plain.bias,
@@ -62,12 +62,12 @@ def read_deepseek_v3(c: Fields) -> ModelSpec:
     feed_forwards, sparse = _layers(c, 3, 256, 8, 1, dense(c), correction=True)
     groups = stack([mixer] * len(feed_forwards), feed_forwards, PRE_NORMS)
     spec = model(c, groups, family="deepseek_v3", dialect="deepseek")
-    predicted = c.maybe_size("num_nextn_predict_layers", default=0, least=0) or 0
+    predicted = c.maybe_size("num_nextn_predict_layers", default=0, least=0, most=16) or 0
     if not predicted:
         return spec
     towers = tuple(
         _prediction_layer(spec.layers + i, Layer(mixer, sparse, PRE_NORMS, mixer.hidden), spec.vocab)
-        for i in range(min(predicted, 16))
+        for i in range(predicted)
     )
     return ModelSpec(**{**{n: getattr(spec, n) for n in spec.__struct_fields__}, "towers": towers})
 

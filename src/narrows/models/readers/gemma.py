@@ -69,10 +69,10 @@ def read_gemma3(c: Fields) -> ModelSpec:
     text = c.nested("text_config")
     for name in ("torch_dtype", "dtype", "quantization_config"):
         value = c.raw(name)
-        if c.has(name) and not text.has(name):
+        if text.stated(name) is None:
             text.values = {**text.values, name: value}
-    if c.has("tie_word_embeddings"):
-        text.values = {**text.values, "tie_word_embeddings": c.raw("tie_word_embeddings")}
+    # whether the head is tied stands at the top; what the text part says of it is not read
+    text.values = {**text.values, "tie_word_embeddings": c.raw("tie_word_embeddings", default=True)}
     spec = read_gemma3_text(text)
     c.defaulted += text.defaulted
     vision = c.nested("vision_config")

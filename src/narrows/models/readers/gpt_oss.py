@@ -15,10 +15,11 @@ def read_gpt_oss(c: Fields) -> ModelSpec:
     bias = c.flag("attention_bias", True)
     full = attention(c, kv_heads=8, head_dim=64, sinks=True, qkv_bias=bias, out_bias=bias)
     mixers = windowed(full, c.maybe_size("sliding_window", default=128), kinds)
+    number = c.size("num_local_experts", default=128)
     experts = MixtureOfExperts(
         c.size("hidden_size"),
-        c.size("num_local_experts", default=128),
-        c.size("num_experts_per_tok", "experts_per_token", default=4),
+        number,
+        c.size("num_experts_per_tok", "experts_per_token", default=min(4, number), most=number),
         c.size("intermediate_size"),
         bias=True,
         router_bias=True,

@@ -28,17 +28,20 @@ def read_jamba(c: Fields) -> ModelSpec:
         conv_bias=c.flag("mamba_conv_bias", True),
         proj_bias=c.flag("mamba_proj_bias", False),
     )
-    period, offset = c.size("attn_layer_period", default=8), c.size("attn_layer_offset", default=4, least=0)
+    period = c.size("attn_layer_period", default=8)
+    offset = c.size("attn_layer_offset", default=min(4, period - 1), least=0, most=period - 1)
     mixers: list[Mixer] = [full if i % period == offset else mamba for i in range(layers)]
 
     plain = dense(c)
+    number = c.size("num_experts", default=16)
     sparse = MixtureOfExperts(
         full.hidden,
-        c.size("num_experts", default=16),
-        c.size("num_experts_per_tok", default=2),
+        number,
+        c.size("num_experts_per_tok", default=min(2, number), most=max(2, number)),
         c.size("intermediate_size"),
     )
-    period, offset = c.size("expert_layer_period", default=2), c.size("expert_layer_offset", default=1, least=0)
+    period = c.size("expert_layer_period", default=2)
+    offset = c.size("expert_layer_offset", default=min(1, period - 1), least=0, most=period - 1)
     feed_forwards: list[FeedForward] = [
         sparse if sparse.experts > 1 and i % period == offset else plain for i in range(layers)
     ]

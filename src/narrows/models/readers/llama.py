@@ -38,10 +38,11 @@ def read_mixtral(c: Fields) -> ModelSpec:
     """Mixtral: Mistral's attention (no window unless the file has one), every layer a mixture of experts."""
     layers = c.layers("num_hidden_layers")
     mixer = attention(c, kv_heads=8, window=c.maybe_size("sliding_window", default=None))
+    number = c.size("num_local_experts", default=8)
     experts = MixtureOfExperts(
         c.size("hidden_size"),
-        c.size("num_local_experts", default=8),
-        c.size("num_experts_per_tok", default=2),
+        number,
+        c.size("num_experts_per_tok", default=min(2, number), most=number),
         c.size("intermediate_size"),
     )
     groups = stack([mixer] * layers, [experts] * layers, PRE_NORMS)

@@ -37,10 +37,11 @@ def _window(c: Fields) -> int | None:
 
 
 def _experts(c: Fields, experts: int, top_k: int, shared: int = 0) -> MixtureOfExperts:
+    number = c.size("num_experts", "num_local_experts", default=experts)
     return MixtureOfExperts(
         c.size("hidden_size"),
-        c.size("num_experts", "num_local_experts", default=experts),
-        c.size("num_experts_per_tok", default=top_k),
+        number,
+        c.size("num_experts_per_tok", default=min(top_k, number), most=number),
         c.size("moe_intermediate_size"),
         shared=shared,
         shared_gate=shared > 0,
@@ -58,7 +59,13 @@ def read_qwen2_moe(c: Fields) -> ModelSpec:
     """Qwen 1.5-MoE and 2-MoE: a gated shared expert beside the routed ones."""
     layers = c.layers("num_hidden_layers")
     bias = c.flag("qkv_bias", True)
-    mixers = windowed(attention(c, kv_heads=16, qkv_bias=bias), _window(c), _kinds(c, layers))
+    first_full = c.size("max_window_layers", default=28, least=0)
+    slides = c.flag("use_sliding_window", False)
+    # unlike in the dense models, every other one of the *first* layers slides
+    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
+        SLIDING if slides and i % 2 == 0 and i < first_full else FULL for i in range(layers)
+    ]
+    mixers = windowed(attention(c, kv_heads=16, qkv_bias=bias), _window(c), kinds)
     sparse = _experts(c, 60, 4, c.size("shared_expert_intermediate_size"))
     return model(c, stack(mixers, routed(c, layers, sparse, dense(c)), PRE_NORMS), family="qwen2_moe")
 
