@@ -305,4 +305,4 @@ def test_fit_says_which_version_it_predicts_and_how_sure_it_is() -> None:
     assert one.kv_cache_available.kind == "predicted"
     assert one.kv_cache_available.low is not None
     assert one.kv_cache_available.low < one.kv_cache_available.value
-    assert "for KV cache with vllm==0.24" in str(answer)
+    assert "vllm==0.24: starts. KV cache" in str(answer)

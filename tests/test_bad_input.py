@@ -797,7 +797,7 @@ def test_digits_of_other_scripts_count_as_digits(cli: Cli) -> None:
         (["fit", "llama-2-7b", "--gpu", "h900"], "nearest"),
         (["fit", "llama-2-7b", "--gpu", "l40s", "--gpu", "h900"], "h900"),
         (["fit", "llama-2-7b", "--gpu", "l40s", "--max-len", "64", "--prompt", "65"], "--prompt"),
-        (["fit", "llama-2-7b", "--gpu", "l40s", "--engine", "vllm==0.1"], "0.1"),
+        (["fit", "llama-2-7b", "--gpu", "l40s", "--engine", "vllm>=0.1"], "0.1"),
         (["fit", "llama-2-7b", "--gpu", "l40s", "--dtype", "int4"], "--dtype"),
         (["fit", "llama-2-7b", "--gpu", "l40s", "--kv-cache-dtype", "int4"], "--kv-cache-dtype"),
         (["fit", "llama-27b", "--gpu", "l40s"], "catalogue"),

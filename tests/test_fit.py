@@ -130,3 +130,55 @@ def test_no_gpu_is_refused() -> None:
 def test_parallel_devices_are_priced_as_one_instance() -> None:
     one = fit("llama-3.1-70b", "l40s", max_len=4096, tp=8, cloud="aws").candidates[0]
     assert (one.count, one.instance) == (8, "aws g6e.48xlarge (us-east-1)")
+
+
+SERVE = "vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2 --max-model-len 32768"
+
+
+def test_a_pasted_command_is_the_question() -> None:
+    pasted = fit(SERVE, "l40s").candidates[0]
+    asked = fit("meta-llama/Llama-3.1-8B-Instruct", "l40s", tp=2, max_len=32768).candidates[0]
+    assert pasted.terms == asked.terms
+    assert pasted.serve_command == SERVE
+    assert asked.serve_command == SERVE
+    assert pasted.starts == "starts"
+
+
+def test_an_option_given_beside_a_pasted_command_beats_it() -> None:
+    assert fit(SERVE, "l40s", max_len=8192).candidates[0].length == 8192
+    assert fit("docker run vllm/vllm-openai:v0.8.5 --model Qwen/Qwen3-8B", "l40s").candidates[0].engine == "vllm==0.8.5"
+
+
+def test_the_command_of_a_load_that_does_not_fit_carries_the_mend() -> None:
+    one = fit("vllm serve Qwen/Qwen3-32B --max-model-len 32768", "l40s").candidates[0]
+    assert one.starts == "fails at load"
+    assert one.serve_command == "vllm serve Qwen/Qwen3-32B --max-model-len 32768 --tensor-parallel-size 2"
+    long = fit("vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 131072", "a10g").candidates[0]
+    assert long.starts == "fails at KV allocation"
+    assert long.mend is not None
+    shorter = long.mend.change.split()[1]
+    assert long.serve_command == f"vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len {shorter}"
+
+
+def test_more_than_fits_starts_and_preempts() -> None:
+    assert (
+        fit("llama-2-7b", "l40s", batch=20, max_len=4096).candidates[0].starts
+        == "starts, but will preempt at this load"
+    )
+
+
+def test_what_the_engine_pages_is_said_apart() -> None:
+    """gpt-oss keeps 128 tokens of a window, and vLLM two steps of tokens in flight beside them."""
+    answer = fit("gpt-oss-20b", "h100-sxm", max_len=131072)
+    one = answer.candidates[0]
+    assert one.paged_bytes_per_sequence == 9225 * 393216
+    assert one.paged_bytes_per_sequence > answer.model.kv_bytes_per_sequence
+    assert one.kv_block_size == 16
+
+
+def test_a_share_that_leaves_nothing_for_the_context_does_not_start() -> None:
+    one = fit("llama-2-7b", "l40s", max_len=4096, gpu_memory_utilization=0.999).candidates[0]
+    assert (one.fits, one.verdict) == (False, "the engine does not start")
+    assert one.mend is not None
+    assert one.mend.change.startswith("--gpu-memory-utilization 0.9")
+    assert fit("llama-2-7b", "l40s", max_len=4096, gpu_memory_utilization=float(one.mend.change.split()[1])).fits

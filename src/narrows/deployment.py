@@ -13,7 +13,7 @@ from narrows.engines import Engine, find_engine
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
 from narrows.models.tensors import Tensor
-from narrows.precision import FORMATS, Format, format_of
+from narrows.precision import FORMATS, UNQUANTIZED, Format, Fp8Scaled, format_of
 from narrows.text import BadInput, Text
 
 MOST_LENGTH = 2**31 - 1
@@ -39,6 +39,8 @@ class Deployment(msgspec.Struct, frozen=True):
     max_num_batched_tokens: int
     utilization: float
     graphs: bool
+    kv_cache_bytes: int | None = None
+    """Bytes per device that the user sets aside for the KV cache, whatever the utilization; None: what is left."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -66,14 +68,20 @@ def deploy(
     max_num_batched_tokens: int | None = None,
     utilization: float | None = None,
     enforce_eager: bool = False,
+    kv_cache_memory_bytes: int | None = None,
+    quantization: str | None = None,
     device_memory: int | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
+
+    quantization: what the engine makes of an unquantized checkpoint while it loads (`fp8`), or the name of the
+    checkpoint's own scheme.
 
     device_memory: usable bytes per device, in place of the catalogue's.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = list(facts.assumptions)
+    model = _quantized(model, quantization, assumptions)
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
     usable = _usable(accelerator, device_memory, assumptions)
@@ -97,7 +105,29 @@ def deploy(
         ),
         utilization=_share(facts, utilization),
         graphs=not enforce_eager,
+        kv_cache_bytes=None
+        if kv_cache_memory_bytes is None
+        else whole("--kv-cache-memory-bytes", kv_cache_memory_bytes, 2**50),
         assumptions=tuple(assumptions),
+    )
+
+
+def _quantized(model: ModelSpec, wanted: str | None, assumptions: list[Text]) -> ModelSpec:
+    """The model as the engine keeps it: FP8 made while loading, one scale per tensor, of all linear weights."""
+    if wanted is None:
+        return model
+    own = model.precision.scheme
+    if own is UNQUANTIZED and wanted == "fp8":
+        assumptions.append(Text("weights are quantized to FP8 while they load: the checkpoint itself is not"))
+        made = msgspec.structs.replace(model.precision, scheme=Fp8Scaled())
+        return msgspec.structs.replace(model, precision=made)
+    if own is not UNQUANTIZED and wanted.split("_")[0].split("-")[0] in own.label.replace("-", " ").split():
+        return model
+    raise BadInput(
+        "--quantization is {value}, and the checkpoint is stored as {own}; leave it out, or use fp8 on an unquantized "
+        "checkpoint",
+        value=wanted[:40],
+        own=own.label or model.precision.dtype.name,
     )
 
 

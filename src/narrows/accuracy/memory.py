@@ -22,7 +22,8 @@ from narrows.accuracy.board import (
 from narrows.accuracy.fitting import actual_reserve, error_of, fit, with_error
 from narrows.accuracy.records import Case, MemoryRecord, memory_cases, reason_of
 from narrows.calibration import Coefficients
-from narrows.memory.available import Start, start, stated_tokens
+from narrows.memory.available import Start, start
+from narrows.memory.capacity import stated_tokens
 from narrows.text import Text
 
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from narrows.answers.base import Answer, command_line
 from narrows.answers.mend import Mend, mends_of
 from narrows.answers.model import ModelFacts, model_facts
+from narrows.answers.serve import serve_command
+from narrows.answers.verdict import Starts, Verdict, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
+from narrows.engines.command import EngineCommand, looks_like_command, read_command
 from narrows.hardware import cheapest, find_accelerator
-from narrows.memory import Capacity, Ledger, capacity, growth, ledger, predicted_kv, reserve
+from narrows.memory import Ledger, capacity, growth, ledger, reserve, start
 from narrows.models import ModelSpec, load_model
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
-from narrows.units import binary
-
-Verdict = Literal["fits", "weights do not fit", "no room for one sequence", "this load does not fit"]
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -39,6 +39,9 @@ class RuleOfThumb(msgspec.Struct, frozen=True):
 class Candidate(msgspec.Struct, frozen=True):
     """One deployment: does the load fit, what would at most, what it costs, and how memory grows.
 
+    starts: what this version of the engine does with it. kv_blocks, kv_block_size, kv_tokens, max_concurrency: as its
+    log would state them; paged_bytes_per_sequence: one sequence of `length` tokens in whole pages, with the tokens in
+    flight that windows keep. serve_command: the engine's own command, with the first mend where it needs one.
     terms: bytes per device on the binding rank, for `batch` sequences of `length` tokens. max_batch: sequences of
     that length; max_length: tokens each of `max_length_batch` sequences can have, the model's limit at most.
     kv_cache_available: bytes per device for KV cache and state, with an 80 % interval.
@@ -63,7 +66,12 @@ class Candidate(msgspec.Struct, frozen=True):
     max_batch: int
     max_length: int
     max_length_batch: int
+    starts: Starts
     kv_tokens: int
+    kv_blocks: int
+    kv_block_size: int
+    paged_bytes_per_sequence: int
+    serve_command: str
     kv_cache_available: Quantity
     max_concurrency: float
     rule_of_thumb: RuleOfThumb
@@ -89,6 +97,33 @@ class Fit(Answer, frozen=True, kw_only=True):
         return any(candidate.fits for candidate in self.candidates)
 
 
+_DEFAULTS: dict[str, Any] = {
+    "tp": 1,
+    "pp": 1,
+    "engine": "vllm",
+    "dtype": "auto",
+    "kv_cache_dtype": "auto",
+    "enforce_eager": False,
+}
+"""What an option is where it is not given, if not None."""
+_DEPLOY = {
+    "engine": "engine",
+    "tensor_parallel": "tp",
+    "pipeline_parallel": "pp",
+    "dtype": "dtype",
+    "kv_cache_dtype": "kv_cache_dtype",
+    "max_length": "max_len",
+    "max_num_seqs": "max_num_seqs",
+    "max_num_batched_tokens": "max_num_batched_tokens",
+    "utilization": "gpu_memory_utilization",
+    "enforce_eager": "enforce_eager",
+    "kv_cache_memory_bytes": "kv_cache_memory_bytes",
+    "quantization": "quantization",
+    "device_memory": "memory",
+}
+"""Parameters of `deploy` → options of `fit`."""
+
+
 def fit(
     model: str | ModelSpec,
     gpu: str | Sequence[str],
@@ -105,6 +140,8 @@ def fit(
     max_num_seqs: int | None = None,
     max_num_batched_tokens: int | None = None,
     enforce_eager: bool = False,
+    kv_cache_memory_bytes: int | None = None,
+    quantization: str | None = None,
     memory: int | None = None,
     cloud: str | None = None,
     assume: str | None = None,
@@ -115,28 +152,46 @@ def fit(
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
     memory: usable bytes per device in place of the catalogue's. Raises BadInput.
 
+    model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
+    that holds it: its flags stand for the options that are not given here.
+
     >>> fit("llama-2-7b", gpu="l40s", max_len=4096).candidates[0].max_batch
     13
     """
-    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume)
+    asked: dict[str, Any] = {
+        "max_len": max_len,
+        "batch": batch,
+        "prompt": prompt,
+        "tp": tp,
+        "pp": pp,
+        "engine": engine,
+        "dtype": dtype,
+        "kv_cache_dtype": kv_cache_dtype,
+        "gpu_memory_utilization": gpu_memory_utilization,
+        "max_num_seqs": max_num_seqs,
+        "max_num_batched_tokens": max_num_batched_tokens,
+        "enforce_eager": enforce_eager,
+        "kv_cache_memory_bytes": kv_cache_memory_bytes,
+        "quantization": quantization,
+        "memory": memory,
+        "cloud": cloud,
+        "assume": assume,
+    }
+    said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
     if not names:
         raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
+    command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said)
+    notes: list[Text] = []
+    pasted = read_command(model) if isinstance(model, str) and looks_like_command(model) else None
+    if pasted is not None:
+        model = pasted.model
+        said = {**_pasted(pasted, notes), **said}
+    wanted = {**asked, **said}
+    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume)
     if batch is not None:
         whole("--batch", batch)
-    options: dict[str, Any] = {
-        "engine": engine,
-        "tensor_parallel": tp,
-        "pipeline_parallel": pp,
-        "dtype": dtype,
-        "kv_cache_dtype": kv_cache_dtype,
-        "max_length": max_len,
-        "max_num_seqs": max_num_seqs,
-        "max_num_batched_tokens": max_num_batched_tokens,
-        "utilization": gpu_memory_utilization,
-        "enforce_eager": enforce_eager,
-        "device_memory": memory,
-    }
+    options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}
     deployments = [deploy(spec, find_accelerator(name), **options) for name in names]
     first = deployments[0]
     given = whole("--prompt", prompt) if prompt is not None else max(1, first.max_length // 2)
@@ -146,31 +201,12 @@ def fit(
             prompt=given,
             length=first.max_length,
         )
-    candidates = tuple(_candidate(one, batch, given, cloud, options, prompt or 1) for one in deployments)
+    candidates = tuple(_candidate(one, batch, given, cloud, options, prompt or 1, pasted) for one in deployments)
     return Fit(
-        command=command_line(
-            "fit",
-            model if isinstance(model, str) else spec.name,
-            gpu=names,
-            max_len=max_len,
-            batch=batch,
-            prompt=prompt,
-            tp=tp if tp != 1 else None,
-            pp=pp if pp != 1 else None,
-            engine=engine if engine != "vllm" else None,
-            dtype=dtype if dtype != "auto" else None,
-            kv_cache_dtype=kv_cache_dtype if kv_cache_dtype != "auto" else None,
-            gpu_memory_utilization=gpu_memory_utilization,
-            max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=max_num_batched_tokens,
-            enforce_eager=enforce_eager,
-            memory=memory,
-            cloud=cloud,
-            assume=assume,
-        ),
+        command=command,
         model=model_facts(spec, first.max_length, first.kv),
         candidates=candidates,
-        assumptions=_assumptions(spec, deployments, prompt is None, given),
+        assumptions=(*_assumptions(spec, deployments, prompt is None, given), *notes),
         sources=_sources(spec, deployments, candidates),
     )
 
@@ -179,9 +215,9 @@ def _assumptions(model: ModelSpec, deployments: list[Deployment], half: bool, pr
     found = list(model.assumptions)
     found += [text for one in deployments for text in one.assumptions]
     found.append(
-        Text("KV sizes are logical: an engine's pages, and the tokens in flight it keeps beyond a window, come on top")
+        Text("the ledger's KV bytes are logical; batch and length count the engine's pages and tokens in flight too")
         if any(row.window for _, row in model.cache_rows())
-        else Text("KV sizes are logical: an engine rounds each sequence up to whole pages")
+        else Text("the ledger's KV bytes are logical; batch and length count the engine's pages too")
     )
     if half:
         found.append(Text("idle to peak is drawn for prompts of {prompt} tokens, half of the length", prompt=prompt))
@@ -202,12 +238,14 @@ def _candidate(
     cloud: str | None,
     options: dict[str, Any],
     least_length: int,
+    pasted: EngineCommand | None,
 ) -> Candidate:
     room = capacity(deployment, batch or 1)
+    begun = start(deployment)
     load = batch if batch is not None else max(1, room.max_batch)
-    fits = room.max_batch >= load
+    fits = room.max_batch >= load and begun.stage == "started"
     price = cheapest(deployment.accelerator.id, deployment.count, cloud)
-    verdict = _verdict(fits, room, batch)
+    verdict = verdict_of(fits, room, load)
     mends = () if fits else tuple(mends_of(deployment, room, load, options, cloud, least_length))
     twice = 2 * room.shard.weights
     return Candidate(
@@ -222,7 +260,7 @@ def _candidate(
         max_num_batched_tokens=deployment.max_num_batched_tokens,
         fits=fits,
         verdict=verdict,
-        reason=_reason(deployment, room, load, verdict),
+        reason=reason_of(deployment, room, load, verdict),
         batch=load,
         length=deployment.max_length,
         terms=ledger(deployment, load, deployment.max_length, shard=room.shard),
@@ -230,8 +268,13 @@ def _candidate(
         max_batch=room.max_batch,
         max_length=room.max_length,
         max_length_batch=batch or 1,
+        starts=starts_of(begun, room, load),
         kv_tokens=room.kv_tokens,
-        kv_cache_available=predicted_kv(deployment),
+        kv_blocks=room.blocks,
+        kv_block_size=room.pages.block,
+        paged_bytes_per_sequence=room.pages.request_bytes(deployment.max_length),
+        serve_command=serve_command(deployment, options, pasted, mends[0].change if mends else ""),
+        kv_cache_available=begun.kv,
         max_concurrency=round(room.concurrency, 4),
         rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable),
         usd_per_hour=price.usd_per_hour if price else None,
@@ -246,38 +289,16 @@ def _candidate(
     )
 
 
-def _verdict(fits: bool, room: Capacity, batch: int | None) -> Verdict:
-    if fits:
-        return "fits"
-    if room.pool < 0:
-        return "weights do not fit"
-    return "no room for one sequence" if room.max_batch == 0 else "this load does not fit"
-
-
-def _reason(deployment: Deployment, room: Capacity, load: int, verdict: Verdict) -> Text:
-    """Why, in one sentence with the figures that decide."""
-    if verdict == "weights do not fit":
-        return Text(
-            "weights take {weights} and the engine's reserve {reserve}, of {budget} that {engine} may use on a {gpu}",
-            weights=binary(room.shard.weights),
-            reserve=binary(reserve(deployment).total),
-            budget=binary(deployment.budget),
-            engine=deployment.engine.name,
-            gpu=deployment.accelerator.name,
-        )
-    needed = load * room.shard.sequence_bytes(deployment.max_length)
-    if verdict == "fits":
-        return Text(
-            "{batch} × {length} tokens take {needed} of the {pool} left for KV cache and state",
-            batch=load,
-            length=deployment.max_length,
-            needed=binary(needed),
-            pool=binary(room.pool),
-        )
-    return Text(
-        "{batch} × {length} tokens need {needed} for KV cache and state, and {pool} is left beside weights and reserve",
-        batch=load,
-        length=deployment.max_length,
-        needed=binary(needed),
-        pool=binary(room.pool),
-    )
+def _pasted(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
+    """The options of a pasted command that `fit` has too; what it leaves out is said."""
+    options = dict(command.options)
+    if command.version:
+        options["engine"] = f"{command.engine}=={command.version}"
+    if options.get("max_len") == "auto":
+        del options["max_len"]
+    if options.pop("data_parallel", 1) != 1:
+        notes.append(Text("data parallel: every replica is alike; the figures are of one"))
+    for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
+        if options.pop(name, None):
+            notes.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
+    return options

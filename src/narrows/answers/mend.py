@@ -9,7 +9,7 @@ import msgspec
 
 from narrows.deployment import Deployment, check_split, deploy
 from narrows.hardware import accelerators, cheapest
-from narrows.memory import Capacity, capacity
+from narrows.memory import Capacity, capacity, start
 from narrows.text import BadInput, Text
 from narrows.units import usd
 
@@ -50,11 +50,22 @@ def mends_of(
         wanted = changed.pop("batch", load)
         one = deploy(deployment.model, gpu, **{**options, "max_length": deployment.max_length, **changed})
         left = capacity(one, wanted)
-        if left.max_batch < wanted:
+        if left.max_batch < wanted or start(one).stage != "started":
             return None
         price = cheapest(gpu.id, one.count, cloud)
         return Mend(change, text, left.max_batch, one.max_length, price.usd_per_hour if price else None)
 
+    if room.max_batch >= load:
+        # it would fit, but the engine does not start: too little stays free outside its share
+        flag = deployment.engine.gpu_memory_utilization_flag
+        for percent in range(int(deployment.utilization * 100) - 1, 49, -1):
+            found = tried(
+                f"{flag} {percent / 100:g}", Text("leaves more outside the engine's share"), utilization=percent / 100
+            )
+            if found:
+                yield found
+                break
+        yield from _some(tried("--enforce-eager", Text("without CUDA graphs; decode is slower"), enforce_eager=True))
     if room.pool > 0:
         shorter = room.max_length // _PAGE * _PAGE
         if shorter >= max(_SHORTEST, least_length):
@@ -138,8 +149,9 @@ def _hardware(
         changed: dict[str, Any] = {"max_length": length, "tensor_parallel": count, "pipeline_parallel": 1}
         if usual_share:
             changed["utilization"] = None
-        left = capacity(deploy(model, device, **{**options, **changed}), load)
-        if left.max_batch <= (best.max_batch if best else 0):
+        one = deploy(model, device, **{**options, **changed})
+        left = capacity(one, load)
+        if start(one).stage != "started" or left.max_batch <= (best.max_batch if best else 0):
             continue
         change = f"--gpu {device.id}"
         if count != deployment.tensor_parallel:

@@ -13,11 +13,11 @@ from narrows.report.i18n import _
 def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.fit import fit
 
-    memory = options.pop("memory")
-    if memory is not None:
-        from narrows.units import size
+    for name in ("memory", "kv_cache_memory_bytes"):
+        if options[name] is not None:
+            from narrows.units import size
 
-        options["memory"] = size("--memory", memory)
+            options[name] = size("--" + name.replace("_", "-"), options[name])
     answer = fit(model, **options)
     if plot is not None:
         from narrows.report.charts import save
@@ -33,7 +33,9 @@ command = click.Command(
     callback=_run,
     help=_(
         "Does MODEL fit on --gpu, and how much work fits beside it? MODEL is a config.json, a directory as downloaded "
-        "from the hub, '-' for stdin, or a name from 'narrows models'. Exit 0: fits, 1: does not, 2: bad input."
+        "from the hub, '-' for stdin, or a name from 'narrows models' - or the whole start command in quotes, such as "
+        "'vllm serve MODEL --max-model-len 32768', or a Compose file or Kubernetes manifest that holds it. "
+        "Exit 0: fits, 1: does not, 2: bad input."
     ),
     params=[
         click.Argument(["model"]),
@@ -50,6 +52,8 @@ command = click.Command(
         option("--max-num-seqs", type=int, help=_("Sequences the engine runs at once.")),
         option("--max-num-batched-tokens", type=int, help=_("Tokens the engine runs in one step.")),
         option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
+        option("--kv-cache-memory-bytes", metavar="SIZE", help=_("KV cache of this size per device, such as 8GiB.")),
+        option("--quantization", help=_("Quantize an unquantized checkpoint while it loads: fp8.")),
         option(
             "--memory",
             metavar="SIZE",

@@ -8,9 +8,10 @@ import msgspec
 
 from narrows.calibration import Coefficients, coefficients
 from narrows.deployment import Deployment
-from narrows.memory.ledger import Reserve, reserve
+from narrows.memory.capacity import stated_tokens
+from narrows.memory.ledger import Reserve, binding, claim, pool_of, reserve
 from narrows.memory.paging import Paging, paging
-from narrows.memory.shard import Shard, binding_shard, shards
+from narrows.memory.shard import Shard, shards
 from narrows.quantity import Quantity
 
 Stage = Literal["share", "load", "kv", "graphs", "started"]
@@ -41,17 +42,17 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
     """Predict the start of a deployment. given: coefficients in place of the engine's file."""
     known = coefficients(deployment.engine.name) if given is None else given
     kept = reserve(deployment, known)
-    shard = binding_shard(shards(deployment), deployment.budget - kept.claimed, deployment.max_length)
-    room = deployment.budget - shard.weights
-    pool = room - kept.claimed
+    shard = binding(deployment, shards(deployment), kept)
+    pool = pool_of(deployment, shard, kept)
+    share = claim(deployment, shard, kept)
     pages = paging(deployment, shard.stage)
     blocks, needed = pages.blocks(pool), pages.blocks_per_request(deployment.max_length)
     context = known["context_bytes"]
-    outside = int(deployment.usable - deployment.budget - context.value)
+    outside = int(deployment.usable - share - context.value)
     stage: Stage = "started"
     if shard.weights + kept.tables + kept.activations + kept.runtime + context.value > deployment.usable:
         stage = "load"
-    elif not deployment.engine.whole_prompts and deployment.usable - context.low < deployment.budget:
+    elif not deployment.engine.whole_prompts and deployment.usable - context.low < share:
         stage = "share"
     elif blocks < needed:
         stage = "kv"
@@ -62,7 +63,7 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
         stage=stage,
         weights=shard.weights + kept.tables,
         reserve=kept,
-        kv=Quantity(pool, "B", "predicted", room - kept.high, room - kept.low),
+        kv=_interval(deployment, pool, kept),
         blocks=blocks,
         tokens=stated_tokens(deployment, pages, pool),
         shard=shard,
@@ -70,11 +71,10 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
     )
 
 
-def stated_tokens(deployment: Deployment, pages: Paging, kv_bytes: int) -> int:
-    """The "KV cache size" in tokens that this version states for a pool: its meaning changed (`Engine`)."""
-    if deployment.engine.tokens_as_concurrency:
-        return pages.tokens(kv_bytes, deployment.max_length)
-    return pages.blocks(kv_bytes) // max(1, len(pages.groups)) * pages.block
+def _interval(deployment: Deployment, pool: int, kept: Reserve) -> Quantity:
+    if deployment.kv_cache_bytes is not None:
+        return Quantity(pool, "B", "exact" if pool >= 0 else "predicted")
+    return Quantity(pool, "B", "predicted", pool + kept.claimed - kept.high, pool + kept.claimed - kept.low)
 
 
 def predicted_kv(deployment: Deployment) -> Quantity:

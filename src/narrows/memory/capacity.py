@@ -5,20 +5,23 @@ from __future__ import annotations
 import msgspec
 
 from narrows.deployment import MOST_LENGTH, Deployment
-from narrows.memory.ledger import Ledger, ledger, reserve
-from narrows.memory.shard import Shard, binding_shard, shards
+from narrows.memory.ledger import Ledger, binding, ledger, pool_of, reserve
+from narrows.memory.paging import Paging, paging
+from narrows.memory.shard import Shard, shards
 
 
 class Capacity(msgspec.Struct, frozen=True):
     """What fits at the deployment's length.
 
     pool: bytes per device left for KV and state on the binding rank (negative: weights and reserve do not fit).
-    max_batch: whole sequences of max_length tokens. concurrency: the same, not rounded. max_length: tokens, at
-    the batch asked for. kv_tokens: tokens of all sequences together at that concurrency.
+    max_batch: whole sequences of max_length tokens, by bytes and by the engine's pages. max_length: tokens, at the
+    batch asked for. blocks: pages of the pool. concurrency, kv_tokens: as this engine's log would state them.
     """
 
     shard: Shard
+    pages: Paging
     pool: int
+    blocks: int
     max_batch: int
     concurrency: float
     max_length: int
@@ -27,22 +30,35 @@ class Capacity(msgspec.Struct, frozen=True):
 
 def capacity(deployment: Deployment, batch: int = 1) -> Capacity:
     """Largest batch at the deployment's max_length, and longest length at `batch`. All ranks must have room."""
-    room = deployment.budget - reserve(deployment).claimed
+    kept = reserve(deployment)
     found = shards(deployment)
     length = deployment.max_length
-    shard = binding_shard(found, room, length)
-    pool = room - shard.weights
+    shard = binding(deployment, found, kept)
+    pages = paging(deployment, shard.stage)
+    pool = pool_of(deployment, shard, kept)
+    blocks = pages.blocks(pool)
+    # the engine keeps one block as its null block
+    usable = max(0, blocks - 1)
     each = shard.sequence_bytes(length)
-    concurrency = max(0.0, pool / each) if each else 0.0
-    limit = deployment.model.max_length or MOST_LENGTH
+    limit = max(deployment.model.max_length or MOST_LENGTH, length)
+    by_bytes = min(longest(one, pool_of(deployment, one, kept), batch, limit) for one in found)
     return Capacity(
         shard=shard,
+        pages=pages,
         pool=pool,
-        max_batch=max(0, pool // each) if each else 0,
-        concurrency=concurrency,
-        max_length=min(longest(one, room - one.weights, batch, max(limit, length)) for one in found),
-        kv_tokens=max(0, pool * length // each) if each else 0,
+        blocks=blocks,
+        max_batch=min(max(0, pool // each) if each else 0, usable // pages.blocks_per_request(length)),
+        concurrency=pages.concurrency(pool, length),
+        max_length=pages.longest(pool, by_bytes, batch),
+        kv_tokens=stated_tokens(deployment, pages, pool),
     )
+
+
+def stated_tokens(deployment: Deployment, pages: Paging, kv_bytes: int) -> int:
+    """The "KV cache size" in tokens that this version states for a pool: its meaning changed (`Engine`)."""
+    if deployment.engine.tokens_as_concurrency:
+        return pages.tokens(kv_bytes, deployment.max_length)
+    return pages.blocks(kv_bytes) // max(1, pages.group_count) * pages.block
 
 
 def longest(shard: Shard, pool: int, batch: int, limit: int) -> int:
@@ -68,8 +84,7 @@ def growth(deployment: Deployment, batch: int, prompt: int) -> list[tuple[str, L
     """
     peak = deployment.max_length
     prompt = min(prompt, peak)
-    kept = reserve(deployment)
-    shard = binding_shard(shards(deployment), deployment.budget - kept.claimed, peak)
+    shard = binding(deployment, shards(deployment), reserve(deployment))
     moments = []
     for name, length in zip(MOMENTS, (0, prompt, (prompt + peak) // 2, peak), strict=True):
         one = ledger(deployment, batch if length else 0, length, shard=shard)

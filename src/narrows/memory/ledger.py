@@ -162,13 +162,36 @@ def _peak_basis(deployment: Deployment, moments: Peak, known: Coefficients) -> T
     )
 
 
+def binding(deployment: Deployment, found: list[Shard], kept: Reserve) -> Shard:
+    """The rank that decides for all: the fewest sequences fit there; in a pool of given size, the largest ones."""
+    if deployment.kv_cache_bytes is not None:
+        return max(found, key=lambda shard: (shard.sequence_bytes(deployment.max_length), shard.weights))
+    return binding_shard(found, deployment.budget - kept.claimed, deployment.max_length)
+
+
+def claim(deployment: Deployment, shard: Shard, kept: Reserve) -> int:
+    """Bytes of a device that the engine takes for itself: its share, or what a pool of given size needs in all."""
+    if deployment.kv_cache_bytes is None:
+        return deployment.budget
+    return shard.weights + kept.claimed + deployment.kv_cache_bytes
+
+
+def pool_of(deployment: Deployment, shard: Shard, kept: Reserve) -> int:
+    """Bytes for KV cache and state on a rank; negative by how much weights, reserve and pool exceed the device."""
+    claimed = claim(deployment, shard, kept)
+    if claimed > deployment.usable:
+        return deployment.usable - claimed
+    return claimed - kept.claimed - shard.weights
+
+
 def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | None = None) -> Ledger:
     """The ledger of the binding rank with `batch` sequences of `length` tokens in memory."""
     kept = reserve(deployment)
     if shard is None:
-        shard = binding_shard(shards(deployment), deployment.budget - kept.claimed, length)
+        shard = binding(deployment, shards(deployment), kept)
     kv, state = batch * shard.kv_bytes(length), batch * shard.state
-    outside = 0 if kept.graphs_inside else min(kept.graphs, deployment.usable - deployment.budget)
+    share = min(claim(deployment, shard, kept), deployment.usable)
+    outside = 0 if kept.graphs_inside else min(kept.graphs, deployment.usable - share)
     return Ledger(
         usable=deployment.usable,
         weights=shard.weights + kept.tables,
@@ -177,6 +200,6 @@ def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | No
         activations=kept.activations,
         graphs=kept.graphs,
         runtime=kept.runtime,
-        unclaimed=deployment.usable - deployment.budget - outside,
-        free=deployment.budget + outside - kept.total - shard.weights - kv - state,
+        unclaimed=deployment.usable - share - outside,
+        free=share + outside - kept.total - shard.weights - kv - state,
     )

@@ -7,6 +7,7 @@ until its page holds one layer's state. Rules as vLLM 0.32 applies them (vllm/v1
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 
 import msgspec
@@ -33,8 +34,9 @@ class LayerPages(msgspec.Struct, frozen=True):
 
 
 class PageGroup(msgspec.Struct, frozen=True):
-    """Layers that share blocks: their number, and what each keeps."""
+    """Layers of one kind, cut into `number` groups, of which the largest has `layers` layers."""
 
+    number: int
     layers: int
     kind: LayerPages
 
@@ -55,7 +57,7 @@ class Paging(msgspec.Struct, frozen=True):
 
     def blocks_per_request(self, length: int) -> int:
         """Blocks that a request of `length` tokens needs, in all groups."""
-        return sum(self._blocks(group.kind, length) for group in self.groups)
+        return sum(group.number * self._blocks(group.kind, length) for group in self.groups)
 
     def _blocks(self, kind: LayerPages, length: int) -> int:
         if kind.state_bytes:
@@ -69,6 +71,11 @@ class Paging(msgspec.Struct, frozen=True):
         """Bytes of the pool that a request of `length` tokens takes."""
         return self.blocks_per_request(length) * self.block_bytes
 
+    @property
+    def group_count(self) -> int:
+        """Groups in all."""
+        return sum(group.number for group in self.groups)
+
     def blocks(self, kv_bytes: int) -> int:
         """Blocks in a pool of `kv_bytes`; the engine keeps one of them as its null block."""
         return max(0, kv_bytes // self.block_bytes)
@@ -81,13 +88,13 @@ class Paging(msgspec.Struct, frozen=True):
         """The "KV cache size" in tokens that the engine's log states for a longest sequence of `length`."""
         return int(self.concurrency(kv_bytes, length) * length)
 
-    def longest(self, kv_bytes: int, limit: int) -> int:
-        """The longest request, up to `limit` tokens, that the pool can admit: all its blocks but the null block."""
+    def longest(self, kv_bytes: int, limit: int, batch: int = 1) -> int:
+        """Tokens of the longest `batch` requests, up to `limit`, that the pool admits: all but the null block."""
         usable = self.blocks(kv_bytes) - 1
         low, high = 0, limit
         while low < high:
             middle = (low + high + 1) // 2
-            if self.blocks_per_request(middle) <= usable:
+            if batch * self.blocks_per_request(middle) <= usable:
                 low = middle
             else:
                 high = middle - 1
@@ -98,11 +105,13 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
     """The layout of one rank of a pipeline stage."""
     rules = paging_rules(deployment.engine.name, "cpu" if deployment.accelerator.is_cpu else "cuda")
     layers = stages(deployment.model.layers, deployment.pipeline_parallel)[stage]
-    kinds = []
-    for group in deployment.model.groups:
-        count = len(range(max(group.first, layers.start), min(group.first + group.repeat, layers.stop)))
-        kinds += [layer_pages(group.layer.mixer, deployment, rules)] * count
-    return lay_out(kinds, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
+    counts: Counter[LayerPages] = Counter()
+    for layer, indices in deployment.model.kinds:
+        # indices ascend
+        counts[layer_pages(layer.mixer, deployment, rules)] += bisect_left(indices, layers.stop) - bisect_left(
+            indices, layers.start
+        )
+    return lay_out(+counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
 
 
 def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> LayerPages:
@@ -126,13 +135,12 @@ def _state_bytes(mixer: Mamba | GatedDeltaNet, deployment: Deployment, rules: Pa
     return deployment.dtype.bytes_for(inputs) + state.bytes_for(recurrent)
 
 
-def lay_out(kinds: list[LayerPages], rules: PagingRules, kv_bits: int, max_num_batched_tokens: int) -> Paging:
-    """Group the layers of one rank and size its blocks.
+def lay_out(counts: Counter[LayerPages], rules: PagingRules, kv_bits: int, max_num_batched_tokens: int) -> Paging:
+    """Group the layers of one rank (kind → how many) and size its blocks.
 
     Groups hold as many layers as the rarest kind has, unless the commonest has hardly more (below 1.25 times):
     then as many as that.
     """
-    counts = Counter(kinds)
     tokens = [kind for kind in counts if kind.token_bytes]
     block = max((kind.usual_block(rules, kv_bits) for kind in tokens), default=rules.block)
     state = max((kind.state_bytes for kind in counts), default=0)
@@ -146,7 +154,7 @@ def lay_out(kinds: list[LayerPages], rules: PagingRules, kv_bits: int, max_num_b
     groups = []
     for kind, count in counts.items():
         number = -(-count // size)
-        groups += [PageGroup(len(range(i, count, number)), kind) for i in range(number)]
+        groups.append(PageGroup(number, -(-count // number), kind))
     return Paging(
         block=block,
         page_bytes=page,

@@ -7,6 +7,7 @@ their own layers; the first also the embedding, the last the final norm and head
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
 import msgspec
@@ -72,7 +73,7 @@ def shards(deployment: Deployment) -> list[Shard]:
         cache: list[tuple[int, int, int | None]] = []
         state = 0
         for layer, indices in model.kinds:
-            part = [i for i in indices if i in layers]
+            part = indices[bisect_left(indices, layers.start) : bisect_left(indices, layers.stop)]
             if not part:
                 continue
             rows += model.layer_rows(layer, part)

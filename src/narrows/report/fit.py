@@ -22,7 +22,8 @@ def fit_report(answer: Fit) -> list[Part]:
         parts += _mends(one)
     parts.append(_comparison(answer))
     parts.append(_ledger(answer))
-    parts += [_interval(one) for one in answer.candidates]
+    for one in answer.candidates:
+        parts += _engine(one)
     parts.append(_growth(answer))
     parts.append(_rule(answer))
     notes = [say(text) for text in answer.assumptions]
@@ -109,18 +110,24 @@ def _ledger(answer: Fit) -> Table:
     return Table(columns, rows, strong=frozenset({len(rows) - 1}))
 
 
-def _interval(one: Candidate) -> Paragraph:
+def _engine(one: Candidate) -> list[Part]:
+    """What the engine will say of its KV cache, and the command that starts it."""
     available = one.kv_cache_available
-    return Paragraph(
-        _("{gpu}: {value} for KV cache with {engine}, 80 % between {low} and {high}").format(
-            gpu=_label(one),
-            value=gib(available.value),
-            engine=one.engine,
-            low=gib(available.low or 0),
-            high=gib(available.high or 0),
-        ),
-        "dim",
+    size = gib(available.value)
+    if available.low is not None and available.high is not None:
+        size = _("{value} (80 % between {low} and {high})").format(
+            value=size, low=gib(available.low), high=gib(available.high)
+        )
+    said = _("{gpu}, {engine}: {verdict}. KV cache {size}, {blocks} blocks of {block} tokens, {concurrency}x").format(
+        gpu=_label(one),
+        engine=one.engine,
+        verdict=word(one.starts),
+        size=size,
+        blocks=count(one.kv_blocks),
+        block=one.kv_block_size,
+        concurrency=f"{one.max_concurrency:.2f}",
     )
+    return [Paragraph(said), Paragraph("$ " + one.serve_command, indent=2)]
 
 
 def _growth(answer: Fit) -> Bars:

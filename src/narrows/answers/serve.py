@@ -1,0 +1,59 @@
+"""The engine's own command for a deployment, from its options or from the command that was pasted."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from narrows.deployment import Deployment
+from narrows.engines.command import EngineCommand
+
+_FLAGS = {
+    "--max-len": "--max-model-len",
+    "--batch": "--max-num-seqs",
+    "--tp": "--tensor-parallel-size",
+    "--pp": "--pipeline-parallel-size",
+    "--kv-cache-dtype": "--kv-cache-dtype",
+    "--gpu-memory-utilization": "--gpu-memory-utilization",
+    "--enforce-eager": "--enforce-eager",
+}
+"""Flags of a mend → flags of the engine; what is not here (`--gpu`) is not in the engine's hands."""
+
+
+def serve_command(
+    deployment: Deployment, options: dict[str, Any], pasted: EngineCommand | None, change: str = ""
+) -> str:
+    """`vllm serve …` for a deployment, with the change of a mend made in it.
+
+    options: as `deploy` takes them; what the engine would choose by itself is left out.
+    """
+    changes: dict[str, str | None] = {}
+    flag: str | None = None
+    for word in change.split():
+        if word.startswith("--"):
+            flag = _FLAGS.get(word)
+            if flag is not None:
+                changes[flag] = ""
+        elif flag is not None:
+            changes[flag] = word
+    if pasted is not None:
+        return pasted.corrected(changes)
+    values: dict[str, Any] = {
+        "--tensor-parallel-size": deployment.tensor_parallel if deployment.tensor_parallel > 1 else None,
+        "--pipeline-parallel-size": deployment.pipeline_parallel if deployment.pipeline_parallel > 1 else None,
+        "--max-model-len": options["max_length"],
+        "--max-num-seqs": options["max_num_seqs"],
+        "--max-num-batched-tokens": options["max_num_batched_tokens"],
+        "--gpu-memory-utilization": options["utilization"],
+        "--kv-cache-memory-bytes": options["kv_cache_memory_bytes"],
+        "--dtype": options["dtype"] if options["dtype"] != "auto" else None,
+        "--kv-cache-dtype": options["kv_cache_dtype"] if options["kv_cache_dtype"] != "auto" else None,
+        "--quantization": options["quantization"],
+        "--enforce-eager": "" if options["enforce_eager"] else None,
+    }
+    values.update(changes)
+    found = [deployment.engine.name, "serve", deployment.model.name]
+    for flag, value in values.items():
+        if value is not None:
+            found += [flag, str(value)] if value != "" else [flag]
+    return shlex.join(found)

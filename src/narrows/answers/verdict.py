@@ -1,0 +1,81 @@
+"""Whether a load fits, what the engine does with it, and why: in codes for programs and a sentence for people."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from narrows.deployment import Deployment
+from narrows.memory import Capacity, Start, reserve
+from narrows.text import Text
+from narrows.units import binary
+
+Verdict = Literal[
+    "fits", "weights do not fit", "no room for one sequence", "this load does not fit", "the engine does not start"
+]
+Starts = Literal[
+    "starts",
+    "starts, but will preempt at this load",
+    "fails at load",
+    "fails at KV allocation",
+    "fails at graph capture",
+    "fails: its share of the memory is not free",
+]
+
+
+def verdict_of(fits: bool, room: Capacity, load: int) -> Verdict:
+    """The verdict on `load` sequences."""
+    if fits:
+        return "fits"
+    if room.pool < 0:
+        return "weights do not fit"
+    if room.max_batch == 0:
+        return "no room for one sequence"
+    return "this load does not fit" if room.max_batch < load else "the engine does not start"
+
+
+def starts_of(begun: Start, room: Capacity, load: int) -> Starts:
+    """What the engine does at its start, and under `load` sequences of the longest length."""
+    if begun.stage == "started":
+        return "starts" if room.max_batch >= load else "starts, but will preempt at this load"
+    failures: dict[str, Starts] = {
+        "load": "fails at load",
+        "kv": "fails at KV allocation",
+        "graphs": "fails at graph capture",
+        "share": "fails: its share of the memory is not free",
+    }
+    return failures[begun.stage]
+
+
+def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdict) -> Text:
+    """Why, in one sentence with the figures that decide."""
+    if verdict == "weights do not fit":
+        return Text(
+            "weights take {weights} and the engine's reserve {reserve}, of {budget} that {engine} may use on a {gpu}",
+            weights=binary(room.shard.weights),
+            reserve=binary(reserve(deployment).total),
+            budget=binary(deployment.budget),
+            engine=deployment.engine.name,
+            gpu=deployment.accelerator.name,
+        )
+    if verdict == "the engine does not start":
+        return Text(
+            "at a share of {share} too little of the {usable} stays free for the CUDA context and what is outside it",
+            share=f"{deployment.utilization:g}",
+            usable=binary(deployment.usable),
+        )
+    needed = load * room.shard.sequence_bytes(deployment.max_length)
+    if verdict == "fits":
+        return Text(
+            "{batch} × {length} tokens take {needed} of the {pool} left for KV cache and state",
+            batch=load,
+            length=deployment.max_length,
+            needed=binary(needed),
+            pool=binary(room.pool),
+        )
+    return Text(
+        "{batch} × {length} tokens need {needed} for KV cache and state, and {pool} is left beside weights and reserve",
+        batch=load,
+        length=deployment.max_length,
+        needed=binary(needed),
+        pool=binary(room.pool),
+    )
