@@ -7,6 +7,7 @@ from pathlib import Path
 
 from narrows.answers.accuracy import Accuracy
 from narrows.answers.base import Printed, json_schema
+from narrows.answers.calibration import Calibration
 from narrows.answers.explain import Explanation
 from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
@@ -14,6 +15,7 @@ from narrows.answers.models import ModelDetail, ModelList
 
 FOLDER = Path(__file__).resolve().parent.parent / "schema"
 ANSWERS: dict[str, type[Printed]] = {
+    "calibration": Calibration,
     "fit": Fit,
     "models": ModelList,
     "model": ModelDetail,

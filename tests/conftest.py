@@ -20,9 +20,11 @@ DATA = Path(__file__).parent / "data"
 
 
 @pytest.fixture(autouse=True)
-def english() -> Iterator[None]:
-    """Every test starts and ends in English."""
+def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Every test starts and ends in English, without corrections on record."""
     use_language("en")
+    # the corrections of whoever runs the tests must not reach them
+    monkeypatch.setenv("NARROWS_CALIBRATION", str(tmp_path / "calibration.jsonl"))
     yield
     use_language("en")
 

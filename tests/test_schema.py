@@ -10,6 +10,7 @@ import pytest
 
 from narrows import api
 from narrows.answers.base import Printed
+from narrows.answers.calibration import calibration
 from scripts.schema import ANSWERS, FOLDER, rendered
 
 
@@ -24,6 +25,7 @@ def answers() -> dict[str, Printed]:
         "models": api.models("qwen3"),
         "model": api.model("jamba-v0.1", length=1000),
         "gpus": api.gpus("l40s"),
+        "calibration": calibration(),
         "explain": api.explain(),
         "accuracy": api.accuracy("memory"),
     }

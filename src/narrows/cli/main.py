@@ -20,6 +20,7 @@ COMMANDS = {
     "explain": Text("Where does this number come from? The chapter's worked examples, computed."),
     "accuracy": Text("Why should I believe any of this? Predictions against public measurements."),
     "models": Text("Which models are known, and what is one made of?"),
+    "calibration": Text("Which corrections are on record?"),
     "gpus": Text("Which accelerators are known, with memory, peaks, ridge points and prices?"),
 }
 """Name → its line in `narrows --help`; the module `narrows.cli.<name>` is imported only when it is run."""

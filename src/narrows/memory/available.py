@@ -41,7 +41,7 @@ class Start(msgspec.Struct, frozen=True):
 def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
     """Predict the start of a deployment. given: coefficients in place of the engine's file."""
     known = coefficients(deployment.engine.name) if given is None else given
-    kept = reserve(deployment, known)
+    kept = reserve(deployment, given)
     shard = binding(deployment, shards(deployment), kept)
     pool = pool_of(deployment, shard, kept)
     share = claim(deployment, shard, kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from narrows.calibration import Coefficients, coefficients
+from narrows.calibration.store import correction_for
 from narrows.deployment import Deployment
 from narrows.memory.activations import Peak, captures, graphs_inside, peak
 from narrows.memory.resident import loaded_beside
@@ -93,7 +94,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
                 where=Text("inside the engine's share") if inside else Text("on top of the engine's share"),
             )
         )
-    return Reserve(
+    found = Reserve(
         moments.largest,
         graphs,
         runtime,
@@ -102,6 +103,31 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         tables + max(0, int(estimated + error.low * scale + least)),
         tables + int(estimated + error.high * scale + most),
         tuple(basis),
+    )
+    return found if given is not None else _corrected(found, deployment)
+
+
+def _corrected(found: Reserve, deployment: Deployment) -> Reserve:
+    """The reserve with what starts on record showed: more KV than predicted means that less was reserved."""
+    applied = correction_for(
+        deployment.engine.name,
+        deployment.engine.version,
+        deployment.accelerator.id,
+        deployment.model.name,
+        deployment.tensor_parallel,
+    )
+    if applied is None:
+        return found
+    runtime = found.runtime - applied.kv_bytes
+    activations = found.activations + min(0, runtime)
+    moved = (max(0, activations) + max(0, runtime)) - (found.activations + found.runtime)
+    return msgspec.structs.replace(
+        found,
+        activations=max(0, activations),
+        runtime=max(0, runtime),
+        low=max(0, found.low + moved),
+        high=max(0, found.high + moved),
+        basis=(*found.basis, applied.basis),
     )
 
 

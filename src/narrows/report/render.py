@@ -11,6 +11,7 @@ _REPORTS = {
     "Fit": ("narrows.report.fit", "fit_report"),
     "ModelList": ("narrows.report.models", "models_report"),
     "ModelDetail": ("narrows.report.models", "model_report"),
+    "Calibration": ("narrows.report.calibration", "calibration_report"),
     "GpuList": ("narrows.report.gpus", "gpus_report"),
     "Accuracy": ("narrows.report.accuracy", "accuracy_report"),
     "Explanation": ("narrows.report.explain", "explain_report"),

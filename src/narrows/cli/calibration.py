@@ -1,0 +1,26 @@
+"""`narrows calibration`."""
+
+from __future__ import annotations
+
+import click
+
+from narrows.cli.options import as_json, emit, lang, option
+from narrows.report.i18n import _
+
+
+def _run(forget: int | None, as_json: bool) -> None:
+    from narrows.answers.calibration import calibration
+
+    emit(calibration(forget=forget), as_json)
+
+
+command = click.Command(
+    "calibration",
+    callback=_run,
+    help=_("The corrections that 'check --calibrate' kept, which predictions of the same machines use and name."),
+    params=[
+        option("--forget", type=int, metavar="N", help=_("Take out the correction with this number.")),
+        as_json(),
+        lang(),
+    ],
+)
