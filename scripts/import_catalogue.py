@@ -375,6 +375,22 @@ for the AWQ checkpoint the sum of its files' headers."""
 # --- sources -------------------------------------------------------------------------------------------------------
 
 
+STORED_BESIDE: dict[str, list[dict[str, Any]]] = {
+    "Qwen/Qwen3-0.6B": [{"name": "head, stored again", "elements": 151936 * 1024}],
+    "Qwen/Qwen3-1.7B": [{"name": "head, stored again", "elements": 151936 * 2048}],
+    "google/medgemma-27b-it": [{"name": "head, stored again", "elements": 262208 * 5376}],
+    "openai-community/gpt2": [{"name": "attention masks", "elements": 12 * 1024 * 1024}],
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": [{"name": "MTP layer", "elements": 1_650_471_424}],
+    "TheBloke/Genz-70b-GPTQ": [{"name": "zero biases", "elements": 6_717_440}],
+    "TheBloke/Wizard-Vicuna-30B-Uncensored-GPTQ": [{"name": "zero biases", "elements": 4_147_200}],
+}
+"""What the published files hold beside the model's tensors, in its data type: no config can tell.
+
+The totals agree with the element counts the hub states from the files' headers (Qwen3-0.6B 751,632,384, medgemma-27b-it
+28,842,036,848, gpt2 137,022,720, Qwen3-Next-80B 81,324,862,720), and for GPTQ with the sizes of the files.
+"""
+
+
 def _rows(models: Path) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     with gzip.open(models / "models.jsonl.gz", "rt") as file:
@@ -435,6 +451,8 @@ def _entry(hub_id: str, rows: dict[str, Any], configs: Path | None) -> dict[str,
     if config.get("quantization_config", "") is None:
         del config["quantization_config"]
     entry = {"id": hub_id, "source": source, "config": dict(sorted(config.items()))}
+    if hub_id in STORED_BESIDE:
+        entry["stored_beside"] = STORED_BESIDE[hub_id]
     return {**entry, "note": note} if note else entry
 
 

@@ -127,8 +127,39 @@ def test_a_beginning_of_several_names_lists_them() -> None:
     assert refusal("qwen").endswith("…; give the whole name")
 
 
-def test_the_beginning_of_one_name_is_a_suggestion_not_a_choice() -> None:
-    assert "the nearest are: ai21labs/Jamba-v0.1" in refusal("jamba")
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("jamba", "ai21labs/Jamba-v0.1"),
+        ("qwen3-next", "Qwen/Qwen3-Next-80B-A3B-Instruct"),
+        ("mixtral-8x7b", "mistralai/Mixtral-8x7B-v0.1"),
+    ],
+)
+def test_the_beginning_of_one_name_only_is_that_name(name: str, found: str) -> None:
+    assert catalogue_entry(name).id == found
+
+
+@pytest.mark.parametrize(
+    ("model", "elements"),
+    [
+        # elements of all tensors in the published files, as the hub counts them from the headers
+        ("Qwen/Qwen3-0.6B", 751_632_384),
+        ("google/medgemma-27b-it", 28_842_036_848),
+        ("openai-community/gpt2", 137_022_720),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", 81_324_862_720),
+    ],
+)
+def test_what_the_files_hold_beside_the_tensors_is_counted_as_stored_only(model: str, elements: int) -> None:
+    spec = load_model(model)
+    assert sum(row.stored_elements for row in spec.tensor_table()) == elements
+    assert spec.unique_parameters() < elements
+
+
+def test_gptq_files_are_as_large_as_published() -> None:
+    assert load_model("TheBloke/Genz-70b-GPTQ").checkpoint_bytes() == pytest.approx(26_774_982_616, rel=2e-5)
+    assert load_model("TheBloke/Wizard-Vicuna-30B-Uncensored-GPTQ").checkpoint_bytes() == pytest.approx(
+        16_940_128_464, rel=2e-4
+    )
 
 
 def test_one_name_in_two_organisations_is_asked_about_only_where_the_structure_differs(

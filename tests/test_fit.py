@@ -80,6 +80,7 @@ def test_every_mend_works(model: str, gpu: str, batch: int, length: int) -> None
         "--batch": "batch",
         "--tp": "tp",
         "--pp": "pp",
+        "--max-num-seqs": "max_num_seqs",
         "--kv-cache-dtype": "kv_cache_dtype",
         "--gpu": "gpu",
     }
@@ -182,3 +183,29 @@ def test_a_share_that_leaves_nothing_for_the_context_does_not_start() -> None:
     assert one.mend is not None
     assert one.mend.change.startswith("--gpu-memory-utilization 0.9")
     assert fit("llama-2-7b", "l40s", max_len=4096, gpu_memory_utilization=float(one.mend.change.split()[1])).fits
+
+
+def test_the_kv_format_of_a_checkpoint_is_what_the_engine_keeps() -> None:
+    """DeepSeek-V3.1-NVFP4 asks for an 8-bit cache: 576 elements in 61 layers are 35,136 bytes per token."""
+    answer = fit("nvidia/DeepSeek-V3.1-NVFP4", "h200-sxm", tp=8, max_len=4096)
+    assert answer.model.kv_cache_dtype == "float8_e4m3fn"
+    assert answer.candidates[0].terms.kv_cache == answer.candidates[0].batch * 4096 * 35_136
+
+
+def test_the_pipeline_stage_with_least_room_decides() -> None:
+    """Gemma-2-9b's tied head stands in the first and in the last stage, and so little room is in neither."""
+    one = fit("llama-3.1-8b", "a10g", pp=3, max_len=131072).candidates[0]
+    # 32 layers on 3 stages are 11, 11 and 10; the first also keeps the embedding
+    assert one.terms.kv_cache == one.batch * 131072 * 2 * 8 * 128 * 2 * 11
+    assert one.terms.weights > 16_060_522_496 // 3
+
+
+def test_more_at_once_than_the_engine_runs_by_itself_is_told() -> None:
+    answer = fit("qwen3-0.6b", "l40s", batch=300, max_len=512)
+    assert answer.candidates[0].max_num_seqs == 300
+    assert "--max-num-seqs 300" in answer.candidates[0].serve_command
+    capped = fit("qwen3-0.6b", "l40s", batch=300, max_len=512, max_num_seqs=64).candidates[0]
+    assert not capped.fits
+    assert capped.mend is not None
+    assert capped.mend.change == "--max-num-seqs 300"
+    assert fit("llama-2-7b", "l40s", max_len=4096, max_num_seqs=4).candidates[0].max_batch == 4

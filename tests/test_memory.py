@@ -40,6 +40,11 @@ def admitted(deployment: Deployment, batch: int, length: int) -> bool:
     return ledger(deployment, batch, length).free >= 0 and (batch == 0 or blocks < room.blocks)
 
 
+def test_the_engine_runs_at_most_max_num_seqs_at_once() -> None:
+    room = capacity(on("l40s", max_length=4096, max_num_seqs=4))
+    assert (room.max_batch, room.in_memory) == (4, 13)
+
+
 @given(
     model=st.sampled_from(NAMES),
     gpu=st.sampled_from(("t4", "a10g", "l40s", "h100-sxm", "mi300x")),
@@ -69,8 +74,9 @@ def test_the_largest_batch_fits_and_one_more_does_not(model: str, gpu: str, leng
         assert room.max_batch == 0
         assert ledger(deployment, 0, length).free < 0
         return
-    assert admitted(deployment, room.max_batch, length)
-    assert not admitted(deployment, room.max_batch + 1, length)
+    assert admitted(deployment, room.in_memory, length)
+    assert not admitted(deployment, room.in_memory + 1, length)
+    assert room.max_batch == min(room.in_memory, deployment.max_num_seqs)
 
 
 @given(model=st.sampled_from(NAMES), batch=st.integers(1, 64))

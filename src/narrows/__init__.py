@@ -10,11 +10,21 @@ Everything is loaded when first asked for, so `import narrows` costs nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from narrows.api import BadInput as BadInput
+    from narrows.api import accuracy as accuracy
+    from narrows.api import explain as explain
+    from narrows.api import fit as fit
+    from narrows.api import gpus as gpus
+    from narrows.api import load_model as load_model
+    from narrows.api import model as model
+    from narrows.api import models as models
 
 __version__ = "0.1.0"
 
-__all__ = ["BadInput", "__version__", "accuracy", "explain", "fit", "gpus", "load_model", "model", "models"]
+__all__ = ["BadInput", "__version__", "accuracy", "check", "explain", "fit", "gpus", "load_model", "model", "models"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,3 +33,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module("narrows.api"), name)
     raise AttributeError(f"module 'narrows' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""A number at the boundary of a question: its value, unit, how it is known, and the derivation with numbers put in."""
+"""A number at the boundary of a question: its value, its unit, how it is known, and its interval where predicted."""
 
 from __future__ import annotations
 

@@ -192,6 +192,16 @@ def fit(
     if batch is not None:
         whole("--batch", batch)
     options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}
+    if batch is not None and options["max_num_seqs"] is None:
+        # asked for so many at once, an engine must be told to run as many
+        usual = [deploy(spec, find_accelerator(name), **options).max_num_seqs for name in names]
+        if batch > min(usual):
+            options["max_num_seqs"] = batch
+            notes.append(
+                Text(
+                    "max_num_seqs is taken as {batch}; by itself the engine runs {usual}", batch=batch, usual=min(usual)
+                )
+            )
     deployments = [deploy(spec, find_accelerator(name), **options) for name in names]
     first = deployments[0]
     given = whole("--prompt", prompt) if prompt is not None else max(1, first.max_length // 2)

@@ -55,7 +55,7 @@ def mends_of(
         price = cheapest(gpu.id, one.count, cloud)
         return Mend(change, text, left.max_batch, one.max_length, price.usd_per_hour if price else None)
 
-    if room.max_batch >= load:
+    if room.in_memory >= load and room.max_batch >= load:
         # it would fit, but the engine does not start: too little stays free outside its share
         flag = deployment.engine.gpu_memory_utilization_flag
         for percent in range(int(deployment.utilization * 100) - 1, 49, -1):
@@ -66,6 +66,9 @@ def mends_of(
                 yield found
                 break
         yield from _some(tried("--enforce-eager", Text("without CUDA graphs; decode is slower"), enforce_eager=True))
+    if room.max_batch < min(load, room.in_memory):
+        text = Text("lets the engine run as many at once")
+        yield from _some(tried(f"--max-num-seqs {load}", text, max_num_seqs=load))
     if room.pool > 0:
         shorter = room.max_length // _PAGE * _PAGE
         if shorter >= max(_SHORTEST, least_length):

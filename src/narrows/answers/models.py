@@ -10,8 +10,9 @@ from narrows import __version__
 from narrows.answers.base import Answer, Printed, command_line
 from narrows.answers.model import ModelFacts, model_facts
 from narrows.deployment import whole
-from narrows.models import ModelSpec, load_model, read_config
+from narrows.models import ModelSpec, load_model
 from narrows.models.catalogue import catalogue
+from narrows.models.config import catalogued
 from narrows.models.feedforward import Dense, FeedForward
 from narrows.models.mixers import Attention, GatedDeltaNet, LatentAttention, Mixer
 from narrows.precision import format_of
@@ -88,7 +89,7 @@ def models(text: str = "") -> ModelList:
     found = []
     for entry in catalogue():
         if all(word in entry.id.lower() for word in words):
-            spec = read_config(entry.config, name=entry.id, source=entry.source)
+            spec = catalogued(entry)
             found.append(
                 Listed(
                     spec.name,
@@ -124,7 +125,7 @@ def model(
             kv_cache_dtype=kv_cache_dtype if kv_cache_dtype != "auto" else None,
             assume=assume,
         ),
-        assumptions=spec.assumptions,
+        assumptions=(*spec.assumptions, *_beyond(spec, length)),
         sources=(spec.source,) if spec.source else (),
         vocab=spec.vocab,
         hidden=spec.hidden,
@@ -133,6 +134,12 @@ def model(
         layer_kinds=_kinds(spec),
         components=_components(spec),
     )
+
+
+def _beyond(spec: ModelSpec, length: int) -> tuple[Text, ...]:
+    if not spec.max_length or length <= spec.max_length:
+        return ()
+    return (Text("{length} tokens is beyond the model's own limit of {limit}", length=length, limit=spec.max_length),)
 
 
 def _kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:

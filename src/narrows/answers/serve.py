@@ -15,6 +15,7 @@ _FLAGS = {
     "--pp": "--pipeline-parallel-size",
     "--kv-cache-dtype": "--kv-cache-dtype",
     "--gpu-memory-utilization": "--gpu-memory-utilization",
+    "--max-num-seqs": "--max-num-seqs",
     "--enforce-eager": "--enforce-eager",
 }
 """Flags of a mend → flags of the engine; what is not here (`--gpu`) is not in the engine's hands."""
@@ -37,6 +38,8 @@ def serve_command(
         elif flag is not None:
             changes[flag] = word
     if pasted is not None:
+        if options["max_num_seqs"] != pasted.options.get("max_num_seqs"):
+            changes.setdefault("--max-num-seqs", str(options["max_num_seqs"]))
         return pasted.corrected(changes)
     values: dict[str, Any] = {
         "--tensor-parallel-size": deployment.tensor_parallel if deployment.tensor_parallel > 1 else None,

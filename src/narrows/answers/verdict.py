@@ -64,6 +64,23 @@ def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdic
             usable=binary(deployment.usable),
         )
     needed = load * room.shard.sequence_bytes(deployment.max_length)
+    if load > room.max_batch and room.in_memory > room.max_batch:
+        return Text(
+            "the engine runs at most {most} sequences at once (max_num_seqs); memory would hold {held}",
+            most=room.max_batch,
+            held=room.in_memory,
+        )
+    if verdict == "fits" and room.max_batch < room.in_memory:
+        return Text(
+            "{batch} × {length} tokens take {needed} of {pool}; more than {most} the engine does not run at once "
+            "(max_num_seqs), though memory would hold {held}",
+            batch=load,
+            length=deployment.max_length,
+            needed=binary(needed),
+            pool=binary(room.pool),
+            most=room.max_batch,
+            held=room.in_memory,
+        )
     if verdict == "fits":
         return Text(
             "{batch} × {length} tokens take {needed} of the {pool} left for KV cache and state",

@@ -38,7 +38,7 @@ def usable_memory(device: Accelerator) -> Usable:
         return Usable(device.usable_bytes, device.usable_kind, _stated(device))
     if device.is_cpu:
         raise BadInput(
-            "{device} has as much memory as was put into the machine: say how much of it may be used",
+            "{device} has as much memory as was put into the machine: say with --memory how much of it may be used",
             device=device.name,
         )
     share = measured_share(device.vendor, device.memory_kind)

@@ -14,7 +14,8 @@ class Capacity(msgspec.Struct, frozen=True):
     """What fits at the deployment's length.
 
     pool: bytes per device left for KV and state on the binding rank (negative: weights and reserve do not fit).
-    max_batch: whole sequences of max_length tokens, by bytes and by the engine's pages. max_length: tokens, at the
+    in_memory: whole sequences of max_length tokens, by bytes and by the engine's pages; max_batch: as many of them as
+    the engine runs at once (max_num_seqs). max_length: tokens, at the
     batch asked for. blocks: pages of the pool. concurrency, kv_tokens: as this engine's log would state them.
     """
 
@@ -23,6 +24,7 @@ class Capacity(msgspec.Struct, frozen=True):
     pool: int
     blocks: int
     max_batch: int
+    in_memory: int
     concurrency: float
     max_length: int
     kv_tokens: int
@@ -41,13 +43,15 @@ def capacity(deployment: Deployment, batch: int = 1) -> Capacity:
     usable = max(0, blocks - 1)
     each = shard.sequence_bytes(length)
     limit = max(deployment.model.max_length or MOST_LENGTH, length)
+    in_memory = min(max(0, pool // each) if each else 0, usable // pages.blocks_per_request(length))
     by_bytes = min(longest(one, pool_of(deployment, one, kept), batch, limit) for one in found)
     return Capacity(
         shard=shard,
         pages=pages,
         pool=pool,
         blocks=blocks,
-        max_batch=min(max(0, pool // each) if each else 0, usable // pages.blocks_per_request(length)),
+        max_batch=min(in_memory, deployment.max_num_seqs),
+        in_memory=in_memory,
         concurrency=pages.concurrency(pool, length),
         max_length=pages.longest(pool, by_bytes, batch),
         kv_tokens=stated_tokens(deployment, pages, pool),

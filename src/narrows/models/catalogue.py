@@ -12,6 +12,13 @@ import msgspec
 from narrows.text import BadInput
 
 
+class StoredBeside(msgspec.Struct, frozen=True):
+    """What the published file holds beside the model's tensors (a tied head again, masks): no config can tell."""
+
+    name: str
+    elements: int
+
+
 class CatalogueEntry(msgspec.Struct, frozen=True):
     """One model of the catalogue: hub id, the config fields that readers use, where they were taken from."""
 
@@ -19,6 +26,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True):
     source: str
     config: dict[str, Any]
     note: str = ""
+    stored_beside: tuple[StoredBeside, ...] = ()
 
     @property
     def organisation(self) -> str:
@@ -91,6 +99,8 @@ def catalogue_entry(name: str) -> CatalogueEntry:
     sized = any(word.isdigit() for word in start)
     if len(plain) == 1 and sized and all(w == "v" or w.isdigit() for w in _words(plain[0].name)[len(start) :]):
         return plain[0]  # family and size are there, only a version is missing, and there is but one
+    if len(begun) == 1:
+        return begun[0]
     if len(begun) > 1:
         raise _ambiguous(name, begun)
     raise _unknown(name, _key(asked), [entry.id for entry in begun])
@@ -109,7 +119,7 @@ def _unknown(name: str, key: str, near: list[str]) -> BadInput:
     from difflib import get_close_matches
 
     ids = {_key(_words(entry.name)): entry.id for entry in catalogue()}
-    close = [ids[found] for found in get_close_matches(key, ids, n=3, cutoff=0.6)] if key else []
+    close = [ids[found] for found in get_close_matches(key, ids, n=3, cutoff=0.7)] if key else []
     near = [*near, *(found for found in close if found not in near)]
     if near:
         return BadInput(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from typing import Any
 
 import msgspec
 
-from narrows.models.catalogue import catalogue_entry
+from narrows.models.catalogue import CatalogueEntry, catalogue_entry
 from narrows.models.fields import Fields
 from narrows.models.quantization import BESIDE, merge_beside
 from narrows.models.readers import FAMILIES, reader_of
 from narrows.models.readers.ignored import IGNORED
-from narrows.models.spec import ModelSpec
+from narrows.models.spec import ModelSpec, Tower
+from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text, printable
 
 MOST_BYTES = 16 * 2**20
@@ -33,7 +35,17 @@ def load_model(source: str, *, assume: str | None = None) -> ModelSpec:
     if _looks_like_path(source):
         return _from_path(source, assume)
     entry = catalogue_entry(source)
-    return read_config(entry.config, name=entry.id, source=entry.source, assume=assume)
+    return catalogued(entry, assume=assume)
+
+
+def catalogued(entry: CatalogueEntry, *, assume: str | None = None) -> ModelSpec:
+    """The model of a catalogue entry, with what its published file holds beside the tensors."""
+    spec = read_config(entry.config, name=entry.id, source=entry.source, assume=assume)
+    beside = tuple(
+        Tower(one.name, ((one.name, 1, Tensor("beside", (one.elements,), "buffer")),), served=False, unique=False)
+        for one in entry.stored_beside
+    )
+    return msgspec.structs.replace(spec, towers=spec.towers + beside) if beside else spec
 
 
 def _stdin() -> bytes:
@@ -130,6 +142,10 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
     spec = reader(fields)
     architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else kind
+    if not _is_class_of(str(architecture), kind):
+        assumptions.append(
+            Text("class {name} is read as {family}, as its model_type says", name=str(architecture)[:60], family=kind)
+        )
     if spec.precision.assumed:
         assumptions.append(Text("the file names no data type; {dtype} is assumed", dtype=spec.precision.dtype.name))
     if fields.defaulted:
@@ -142,6 +158,14 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
             )
     # a field that is off (false, null, empty) cannot change anything
     unknown = sorted(key for key in set(config) - fields.read - IGNORED if config[key])
+    foreign = [key for key in unknown if _STRUCTURAL.search(key)]
+    if foreign and assume is None:
+        raise BadInput(
+            "config field '{field}' does not belong to a {family} model, and would change its size; if it may be "
+            "passed over, add --assume {family}",
+            field=foreign[0][:60],
+            family=kind,
+        )
     if unknown:
         shown = ", ".join(key[:40] for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
         assumptions.append(Text("fields not understood, taken to change nothing: {fields}", fields=shown))
@@ -152,6 +176,16 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
         source=printable(source),
         assumptions=tuple(assumptions),
     )
+
+
+_STRUCTURAL = re.compile(r"expert|lora_rank|mamba|ssm_|linear_(num|key|value)|sliding_window|kv_heads|attn_layer")
+"""Names of fields that no architecture has without being built differently."""
+
+
+def _is_class_of(architecture: str, family: str) -> bool:
+    """Whether a class name goes with a family: Qwen3MoeForCausalLM with qwen3_moe."""
+    base = {"gemma3_text": "gemma3", "kimi_k2": "deepseekv3"}.get(family, family).replace("_", "")
+    return architecture == family or architecture.lower().startswith(base)
 
 
 _TELLING = {

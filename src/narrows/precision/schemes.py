@@ -14,8 +14,8 @@ import msgspec
 from narrows.precision.formats import FORMATS, Format
 from narrows.text import BadInput
 
-F32, F16, BF16 = FORMATS["float32"], FORMATS["float16"], FORMATS["bfloat16"]
-F8, F4 = FORMATS["float8_e4m3fn"], FORMATS["float4_e2m1"]
+F32, F16 = FORMATS["float32"], FORMATS["float16"]
+F8 = FORMATS["float8_e4m3fn"]
 U8, I32, I64 = FORMATS["uint8"], FORMATS["int32"], FORMATS["int64"]
 
 

@@ -25,7 +25,7 @@ _FONTS = {
 }
 
 # Okabe and Ito (2008): told apart with any colour vision.
-ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#999999"
 INK, FAINT = "#222222", "#666666"
 

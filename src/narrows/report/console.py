@@ -67,22 +67,27 @@ def _console(width: int | None = None, **settings: object):  # type: ignore[no-u
 
 
 def show(parts: Sequence[Part]) -> None:
-    """Print to the terminal; without one, in plain text 110 characters wide."""
+    """Print to the terminal; without one, in plain text: paragraphs 110 characters wide, tables as wide as they are."""
     console = _console()
     if not console.is_terminal:
-        console = _console(width=110)
-    elif console.width < 20:
-        console = _console(width=20)
-    _print(console, parts)
+        print(to_text(parts))
+        return
+    _print(console if console.width >= 20 else _console(width=20), parts)
+
+
+WIDEST = 240
+"""Characters of a table that is not shown on a terminal: a program reads it, and no cell should break."""
 
 
 def to_text(parts: Sequence[Part], width: int = 110) -> str:
-    """The same as a string without colour."""
+    """The same as a string, without colour and without blanks at the ends of lines."""
     import io
 
     buffer = io.StringIO()
-    _print(_console(width=width, file=buffer, color_system=None), parts)
-    return buffer.getvalue().rstrip("\n")
+    for part in parts:
+        wide = WIDEST if isinstance(part, Table) else width
+        _print(_console(width=wide, file=buffer, color_system=None), [part])
+    return "\n".join(line.rstrip() for line in buffer.getvalue().rstrip("\n").split("\n"))
 
 
 def _print(console, parts: Sequence[Part]) -> None:  # type: ignore[no-untyped-def]
@@ -109,8 +114,11 @@ def _table(part: Table):  # type: ignore[no-untyped-def]
         title=part.title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold"
     )
     for index, column in enumerate(part.columns):
-        short = max((cell_len(row[index]) for row in part.rows), default=0) <= 40
-        table.add_column(RichText(column.heading), justify=column.align, overflow="fold", no_wrap=index == 0 and short)
+        # headings break at spaces only, and the first column, which names the row, not at all
+        longest = max((cell_len(word) for word in column.heading.split()), default=1)
+        table.add_column(
+            RichText(column.heading), justify=column.align, overflow="fold", no_wrap=index == 0, min_width=longest
+        )
     for index, row in enumerate(part.rows):
         table.add_row(*(RichText(cell) for cell in row), style="bold" if index in part.strong else None)
     return table

@@ -33,7 +33,11 @@ def use_language(code: str | None) -> str:
                 "language '{code}' is not there; choose one of: {known}", code=code[:20], known=", ".join(LANGUAGES)
             )
         short = "en"
-    _language, _translations = short, None
+    before, _language, _translations = _language, short, None
+    if before != "en":
+        import gettext
+
+        gettext.textdomain("messages")
     if short != "en":
         import gettext
 

@@ -1,0 +1,489 @@
+"""Each public complaint about memory: its log goes in, the true cause and a mend that works come out."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+
+from narrows.answers.check import Check, check
+from narrows.deployment import deploy
+from narrows.diagnosis.predicted import predict
+from narrows.hardware import find_accelerator
+from narrows.models import load_model
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def of(text: str, **options: Any) -> Check:
+    return check(io.BytesIO(text.encode()), **options)
+
+
+def log(version: str, *lines: str, **arguments: Any) -> str:
+    """The log of a start: its banner, its arguments, what it said."""
+    begin = [
+        f"INFO 06-16 14:13:11 [api_server.py:1896] vLLM API server version {version}",
+        f"INFO 06-16 14:13:11 [utils.py:328] non-default args: {arguments}",
+    ]
+    return "\n".join([*begin, *lines, ""])
+
+
+def v0(version: str, *lines: str, model: str = LLAMA, **config: Any) -> str:
+    """The log of a V0 start."""
+    settings = ", ".join(f"{name}={value}" for name, value in config.items())
+    begin = f"INFO 01-11 15:51:02 llm_engine.py:70] Initializing an LLM engine (v{version}) with config: "
+    return "\n".join([f"{begin}model='{model}', {settings}, dtype=torch.bfloat16, seed=0", *lines, ""])
+
+
+def oom(tried: str, total: str, free: str, rest: str = "") -> str:
+    return (
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried}. GPU 0 has a total capacity of {total} "
+        f"of which {free} is free. {rest}"
+    )
+
+
+def cause(answer: Check) -> str:
+    assert answer.cause is not None
+    return answer.cause.id
+
+
+def note_ids(answer: Check) -> set[str]:
+    return {note.id for note in answer.notes}
+
+
+def changes(answer: Check) -> list[str]:
+    found = [answer.mend, *answer.other_mends] if answer.mend else []
+    return [one.change for one in found]
+
+
+FLAGS = {
+    "--max-model-len": "max_length",
+    "--max-num-seqs": "max_num_seqs",
+    "--max-num-batched-tokens": "max_num_batched_tokens",
+    "--gpu-memory-utilization": "utilization",
+    "--tensor-parallel-size": "tensor_parallel",
+    "--kv-cache-dtype": "kv_cache_dtype",
+    "--quantization": "quantization",
+    "--kv-cache-memory-bytes": "kv_cache_memory_bytes",
+    "--enforce-eager": "enforce_eager",
+}
+
+
+def starts(answer: Check, model: str, gpu: str, **given: Any) -> bool:
+    """Whether the whole corrected command is predicted to start (as the prediction stands, unshifted)."""
+    assert answer.mend is not None
+    words = re.split(r"\s+", answer.mend.command)
+    options: dict[str, Any] = {"engine": f"vllm=={answer.version}", **given}
+    for index, word in enumerate(words):
+        if word in FLAGS:
+            value = words[index + 1] if index + 1 < len(words) else ""
+            number = float(value) if re.fullmatch(r"[\d.]+", value) else value
+            options[FLAGS[word]] = (
+                True if word == "--enforce-eager" else int(number) if str(value).isdigit() else number
+            )
+    return predict(deploy(load_model(model), find_accelerator(gpu), **options)).starts
+
+
+# --- the length does not fit the cache -------------------------------------------------------------------------------
+
+TOO_LONG = (
+    "ValueError: The model's max seq len ({length}) is larger than the maximum number of tokens that can be stored in "
+    "KV cache ({tokens}). Try increasing `gpu_memory_utilization` or decreasing `max_model_len`."
+)
+
+
+def test_a_length_beyond_the_cache_is_shortened_to_what_it_holds() -> None:
+    text = v0("0.6.3", TOO_LONG.format(length=131072, tokens=23648), max_seq_len=131072)
+    answer = of(text, gpu="rtx-3090")
+    assert cause(answer) == "longest-request-does-not-fit"
+    assert "23,648 tokens" in str(answer.cause.text)  # type: ignore[union-attr]
+    assert answer.mend is not None and answer.mend.change.startswith("--max-model-len 23648")
+    assert answer.mend.kv_tokens == 23648
+    assert "--kv-cache-dtype fp8" not in changes(answer), "twice 23,648 is still too few"
+    assert answer.exit_code == 1
+
+
+def test_without_model_and_device_the_logs_own_figures_mend() -> None:
+    text = v0("0.6.3", TOO_LONG.format(length=131072, tokens=23648), model="/models/mine", max_seq_len=131072)
+    answer = of(text)
+    assert answer.missing == ("--model", "--gpu")
+    assert answer.mend is not None and "--max-model-len 23648" in answer.mend.command
+    assert (answer.mend.kv_tokens, answer.mend.basis) == (23648, "log")
+
+
+@pytest.mark.parametrize(("length", "fits"), [(20000, True), (29000, False), (35000, True)])
+def test_v0_profiles_whole_prompts_so_longer_can_start_again(length: int, fits: bool) -> None:
+    one = predict(deploy(load_model(LLAMA), find_accelerator("rtx-3090"), engine="vllm==0.6.3", max_length=length))
+    assert one.starts is fits
+
+
+def test_the_mend_of_a_profile_as_long_as_the_prompt_is_to_cut_it() -> None:
+    text = v0("0.6.3", TOO_LONG.format(length=29000, tokens=23648), max_seq_len=29000)
+    answer = of(text, gpu="rtx-3090")
+    assert cause(answer) == "profile-grows-with-length"
+    assert answer.mend is not None
+    assert "--enable-chunked-prefill --max-num-batched-tokens 512" in answer.mend.command
+    assert (answer.mend.kv_tokens or 0) > 29000
+    assert starts(answer, LLAMA, "rtx-3090", max_length=29000)
+
+
+def test_a_small_model_fills_the_card_by_design() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 0.2389 GiB and 1.4 seconds",
+        "INFO 06-16 14:13:56 [gpu_worker.py:298] Available KV cache memory: 19.32 GiB",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:864] GPU KV cache size: 562,720 tokens",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:868] Maximum concurrency for 2,048 tokens per request: 274.77x",
+        "INFO:     Application startup complete.",
+        model="facebook/opt-125m",
+        max_model_len=2048,
+    )
+    answer = of(text)
+    assert answer.outcome == "started" and answer.cause is None and answer.exit_code == 0
+    assert "pool-is-a-budget" in note_ids(answer)
+
+
+# --- others hold memory ----------------------------------------------------------------------------------------------
+
+NO_BLOCKS = (
+    "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing "
+    "the engine."
+)
+
+
+def test_a_second_server_whose_share_is_already_spent() -> None:
+    text = v0("0.6.6", NO_BLOCKS, model="Qwen/Qwen2.5-1.5B-Instruct", max_seq_len=4096)
+    text = text.replace("seed=0", "seed=0, gpu_memory_utilization=0.2")
+    text += "INFO 01-11 15:51:02 worker.py:267] the current vLLM instance can use total_gpu_memory (79.15GiB) x "
+    text += "gpu_memory_utilization (0.20) = 15.83GiB\n"
+    answer = of(text, gpu="h100-sxm")
+    assert cause(answer) == "others-hold-memory"
+    assert any("stay below 1" in str(one.text) for one in (answer.mend, *answer.other_mends) if one)
+
+
+def test_what_others_hold_is_named_and_added_in_versions_that_count_it() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 2.8876 GiB and 1.4 seconds",
+        "INFO 06-16 14:13:41 [w.py:1] Initial free memory: 22.5 GiB; Requested memory: 0.2 (util), 15.83 GiB",
+        "INFO 06-16 14:14:04 [w.py:1] Free memory on device (22.5/79.15 GiB) on startup.",
+        "ERROR 06-16 14:14:04 [core.py:1] " + NO_BLOCKS,
+        model="Qwen/Qwen2.5-1.5B-Instruct",
+        gpu_memory_utilization=0.2,
+        max_model_len=4096,
+    )
+    answer = of(text, gpu="h100-sxm")
+    assert cause(answer) == "others-hold-memory"
+    assert "56.65 GiB" in str(answer.cause.text)  # type: ignore[union-attr]
+    assert answer.mend is not None and answer.mend.change == "--gpu-memory-utilization 0.92"
+
+
+def test_a_share_that_is_not_free_is_lowered_to_what_is() -> None:
+    text = log(
+        "0.11.0",
+        "(EngineCore pid=1) ERROR 06-16 14:14:04 [core.py:1] ValueError: Free memory on device (20.11/44.4 GiB) on "
+        "startup is less than desired GPU memory utilization (0.9, 39.96 GiB). Decrease GPU memory utilization or "
+        "reduce GPU memory used by other processes.",
+        model="Qwen/Qwen2.5-1.5B-Instruct",
+        max_model_len=4096,
+    )
+    answer = of(text, gpu="l40s")
+    assert cause(answer) == "share-not-free"
+    assert "24.29 GiB" in str(answer.cause.text)  # type: ignore[union-attr]
+    assert answer.mend is not None and answer.mend.change == "--gpu-memory-utilization 0.45"
+    assert (answer.mend.kv_tokens or 0) > 4096
+
+
+def test_weights_above_the_share_need_a_larger_share_or_more_devices() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 14.9889 GiB and 1.4 seconds",
+        "ERROR 06-16 14:14:04 [core.py:1] " + NO_BLOCKS,
+        model=LLAMA,
+        gpu_memory_utilization=0.5,
+        max_model_len=4096,
+    )
+    answer = of(text, gpu="rtx-4090")
+    assert cause(answer) == "weights-exceed-share"
+    assert answer.mend is not None and answer.mend.change.startswith("--gpu-memory-utilization 0.")
+    assert starts(answer, LLAMA, "rtx-4090")
+
+
+# --- parallelism -----------------------------------------------------------------------------------------------------
+
+
+def test_two_cards_are_not_one_and_ranks_beyond_the_kv_heads_hold_no_more() -> None:
+    text = log(
+        "0.10.2",
+        "(VllmWorker rank=0 pid=1) INFO 06-16 14:13:56 [gpu_worker.py:298] Available KV cache memory: 3.10 GiB",
+        "(VllmWorker rank=1 pid=2) INFO 06-16 14:13:56 [gpu_worker.py:298] Available KV cache memory: 2.90 GiB",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:864] GPU KV cache size: 108,608 tokens",
+        "INFO:     Application startup complete.",
+        model="Qwen/Qwen2.5-7B-Instruct",
+        tensor_parallel_size=2,
+        max_model_len=8192,
+    )
+    per_rank = next(note for note in of(text).notes if note.id == "per-rank")
+    assert "2.90 GiB" in str(per_rank.text)
+    eight = of(text.replace("'tensor_parallel_size': 2", "'tensor_parallel_size': 4"), gpu="rtx-4090")
+    assert "kv-replicated" not in note_ids(eight), "4 ranks on 4 KV heads"
+    model = "meta-llama/Llama-3.1-8B-Instruct"
+    more = log("0.10.2", "INFO:     Application startup complete.", model=model, tensor_parallel_size=16)
+    assert "kv-replicated" in note_ids(of(more, gpu="rtx-4090"))
+
+
+def test_heads_that_do_not_divide() -> None:
+    text = log(
+        "0.10.2",
+        "ValueError: Total number of attention heads (28) must be divisible by tensor parallel size (8).",
+        model="Qwen/Qwen2.5-7B-Instruct",
+        tensor_parallel_size=8,
+    )
+    answer = of(text, gpu="rtx-4090")
+    assert cause(answer) == "heads-do-not-divide"
+    assert answer.mend is not None and answer.mend.change in ("--tensor-parallel-size 7", "--tensor-parallel-size 4")
+
+
+# --- what the log's figures mean -------------------------------------------------------------------------------------
+
+
+def test_hybrid_tokens_are_explained_by_version() -> None:
+    text = log(
+        "0.19.1",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:864] GPU KV cache size: 502,656 tokens",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:868] Maximum concurrency for 32,768 tokens per request: 57.74x",
+        "INFO:     Application startup complete.",
+        model="Qwen/Qwen3.5-9B",
+        max_model_len=32768,
+    )
+    note = next(note for note in of(text).notes if note.id == "stated-tokens")
+    assert "57.74 requests" in str(note.text) and "1,892,024" in str(note.text)
+
+
+def test_kv_cache_follows_the_checkpoint() -> None:
+    model = "nvidia/Llama-3.1-70B-Instruct-FP8"
+    text = log("0.10.2", "INFO:     Application startup complete.", model=model, max_model_len=4096)
+    assert "kv-follows-checkpoint" in note_ids(of(text, gpu="h200-sxm"))
+    text = log(
+        "0.10.2", "INFO:     Application startup complete.", model=model, max_model_len=4096, kv_cache_dtype="bfloat16"
+    )
+    assert "kv-follows-checkpoint" not in note_ids(of(text, gpu="h200-sxm"))
+
+
+def test_one_tokens_cost_is_derived_from_kv_heads_not_from_the_hidden_size() -> None:
+    text = log("0.10.2", "INFO:     Application startup complete.", model=LLAMA, max_model_len=4096)
+    note = next(note for note in of(text, gpu="l40s").notes if note.id == "kv-per-token")
+    assert "128.00 KiB" in str(note.text) and "32 layers × 2 × 8 KV heads × 128 × 2 B" in str(note.text)
+
+
+# --- upgrades --------------------------------------------------------------------------------------------------------
+
+
+def test_an_upgrade_that_changed_the_profile_is_pinned_to_the_old_values() -> None:
+    before = log("0.8.5", "INFO:     Application startup complete.", model=LLAMA, max_model_len=8192)
+    after = log("0.10.2", "ERROR 06-16 14:14:04 [core.py:1] " + NO_BLOCKS, model=LLAMA, max_model_len=8192)
+    answer = of(before + after, gpu="rtx-pro-6000")
+    assert (answer.starts, answer.start) == (2, 2)
+    assert cause(answer) == "upgrade-changed-the-profile"
+    text = str(answer.cause.text)  # type: ignore[union-attr]
+    assert "0.8.5" in text and "0.10.2" in text
+    assert answer.mend is not None
+    assert answer.mend.change == "--max-num-batched-tokens 2048 --max-num-seqs 256"
+    assert starts(answer, LLAMA, "rtx-pro-6000")
+    first = of(before + after, gpu="rtx-pro-6000", start=1)
+    assert first.outcome == "started" and first.cause is None
+
+
+# --- out of memory, by stage -----------------------------------------------------------------------------------------
+
+
+def test_graphs_find_no_room_outside_a_high_share() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 14.9889 GiB and 1.4 seconds",
+        "INFO 06-16 14:13:56 [gpu_worker.py:298] Available KV cache memory: 6.10 GiB",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:864] GPU KV cache size: 49,968 tokens",
+        "INFO 06-16 14:13:58 [gpu_model_runner.py:1] Capturing CUDA graph shapes: 10%",
+        "ERROR 06-16 14:14:04 [core.py:1] " + oom("96.00 MiB", "23.52 GiB", "21.00 MiB"),
+        model=LLAMA,
+        gpu_memory_utilization=0.97,
+        max_model_len=4096,
+    )
+    answer = of(text, gpu="rtx-4090")
+    assert cause(answer) == "graph-capture"
+    assert answer.mend is not None
+    match = re.fullmatch(r"--gpu-memory-utilization (0\.\d+)", answer.mend.change)
+    assert match and 0.85 <= float(match[1]) <= 0.95
+    assert "--enforce-eager" in changes(answer)
+    assert (answer.mend.kv_tokens or 0) > 4096
+    alone = of(text.replace(LLAMA, "/models/mine"))
+    assert alone.mend is not None and alone.mend.kv_tokens is not None and alone.mend.kv_tokens < 49968
+
+
+def test_sampler_warm_up_takes_sequences_times_vocabulary() -> None:
+    text = log(
+        "0.8.0",
+        "ERROR 06-16 14:14:04 [x.py:1] RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy "
+        "requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.",
+        model="Qwen/Qwen2.5-7B-Instruct",
+        max_model_len=4096,
+    )
+    answer = of(text, gpu="rtx-4090")
+    assert cause(answer) == "sampler-warm-up"
+    assert "1,024 sequences × 152,064" in str(answer.cause.text)  # type: ignore[union-attr]
+    assert answer.mend is not None and answer.mend.change == "--max-num-seqs 256"
+    assert starts(answer, "Qwen/Qwen2.5-7B-Instruct", "rtx-4090")
+
+
+def test_profiling_of_images() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:12 [x.py:1] Resolved architecture: Qwen2_5_VLForConditionalGeneration",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 15.63 GiB and 1.4 seconds",
+        'ERROR 06-16 14:14:04 [core.py:1]   File "/vllm/v1/worker/gpu_worker.py", line 1, in profile_run',
+        "ERROR 06-16 14:14:04 [core.py:1] " + oom("6.20 GiB", "23.52 GiB", "2.10 GiB"),
+        model="Qwen/Qwen2.5-VL-7B-Instruct-mine",
+        max_model_len=32768,
+    )
+    answer = of(text)
+    assert cause(answer) == "multimodal-profiling"
+    assert answer.mend is not None and answer.mend.change.startswith("--limit-mm-per-prompt")
+    assert any(change.startswith("--max-num-batched-tokens") for change in changes(answer))
+
+
+def test_a_profiled_step_too_large_is_made_smaller() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 14.9889 GiB and 1.4 seconds",
+        'ERROR 06-16 14:14:04 [core.py:1]   File "/vllm/v1/worker/gpu_worker.py", line 1, in profile_run',
+        "ERROR 06-16 14:14:04 [core.py:1] " + oom("1.75 GiB", "23.52 GiB", "1.10 GiB"),
+        model=LLAMA,
+        max_num_batched_tokens=65536,
+        max_model_len=8192,
+    )
+    answer = of(text, gpu="rtx-4090")
+    assert cause(answer) == "activation-peak"
+    assert answer.mend is not None and answer.mend.change.startswith("--max-num-batched-tokens ")
+    assert starts(answer, LLAMA, "rtx-4090")
+
+
+def test_weights_beyond_the_device_need_more_of_them() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:27 [gpu_model_runner.py:2338] Starting to load model x...",
+        'ERROR 06-16 14:14:04 [core.py:1]   File "/vllm/v1/worker/gpu_worker.py", line 1, in load_model',
+        "ERROR 06-16 14:14:04 [core.py:1] " + oom("112.00 MiB", "44.40 GiB", "31.00 MiB"),
+        model="meta-llama/Llama-3.1-70B-Instruct",
+        max_model_len=8192,
+    )
+    answer = of(text, gpu="l40s")
+    assert cause(answer) == "weights-exceed-device"
+    assert answer.mend is not None and answer.mend.change == "--tensor-parallel-size 4"
+    assert starts(answer, "meta-llama/Llama-3.1-70B-Instruct", "l40s")
+
+
+def test_it_started_and_dies_under_load() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 14.9889 GiB and 1.4 seconds",
+        "INFO 06-16 14:13:56 [gpu_worker.py:298] Available KV cache memory: 6.10 GiB",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:864] GPU KV cache size: 49,968 tokens",
+        "INFO 06-16 14:14:04 [core.py:218] init engine (profile, create kv cache, warmup model) took 22.67 seconds",
+        "INFO:     Application startup complete.",
+        "ERROR 06-16 15:14:04 [core.py:1] " + oom("602.00 MiB", "23.52 GiB", "41.00 MiB"),
+        "ERROR 06-16 15:14:04 [core.py:1] EngineCore encountered a fatal error.",
+        model=LLAMA,
+        gpu_memory_utilization=0.98,
+        max_model_len=4096,
+    )
+    answer = of(text, gpu="rtx-4090")
+    assert (answer.outcome, answer.stage, cause(answer)) == ("failed", "under load", "headroom-outside-the-share")
+    assert answer.mend is not None and answer.mend.change == "--gpu-memory-utilization 0.91"
+    assert (answer.mend.kv_tokens or 0) > 4096
+
+
+def test_a_full_cache_is_named_though_nothing_failed() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:56 [gpu_worker.py:298] Available KV cache memory: 6.10 GiB",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:864] GPU KV cache size: 49,968 tokens",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:868] Maximum concurrency for 4,096 tokens per request: 12.20x",
+        "INFO:     Application startup complete.",
+        "INFO 06-16 15:13:57 [loggers.py:1] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: "
+        "80.0 tokens/s, Running: 31 reqs, Waiting: 97 reqs, GPU KV cache usage: 99.4%, Prefix cache hit rate: 0.0%",
+        model=LLAMA,
+        max_model_len=4096,
+    )
+    answer = of(text, gpu="rtx-4090")
+    assert (answer.outcome, answer.exit_code) == ("serving", 0)
+    assert cause(answer) == "kv-cache-full"
+    assert changes(answer)[0] == "--max-num-seqs 12"
+    assert "--kv-cache-dtype fp8" in changes(answer)
+
+
+# --- boards, other engines -------------------------------------------------------------------------------------------
+
+
+def test_a_unified_board_is_given_a_pool_in_bytes() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 2.8876 GiB and 1.4 seconds",
+        "INFO 06-16 14:13:56 [gpu_worker.py:298] Available KV cache memory: 10.02 GiB",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:864] GPU KV cache size: 375,232 tokens",
+        "Killed",
+        model="Qwen/Qwen2.5-1.5B-Instruct",
+        max_model_len=200,
+    )
+    answer = of(text, gpu="jetson-orin-nx-16gb")
+    assert cause(answer) == "unified-memory"
+    assert answer.mend is not None and answer.mend.change.startswith("--kv-cache-memory-bytes ")
+    assert int(answer.mend.change.split()[1]) < 2**30
+    assert "unified-memory" in note_ids(answer)
+
+
+def test_planner_said_it_fits_and_the_ledger_says_where_it_does_not() -> None:
+    answer = of(
+        log(
+            "0.19.1",
+            "WARNING 04-26 12:03:38 [model.py:1963] Your device 'Tesla T4' (with compute capability 7.5) doesn't "
+            "support torch.bfloat16. Falling back to torch.float16 for compatibility.",
+            "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 14.25 GiB and 1.4 seconds",
+            'ERROR 06-16 14:14:04 [core.py:1]   File "/vllm/v1/worker/gpu_worker.py", line 1, in profile_run',
+            "ERROR 06-16 14:14:04 [core.py:1] " + oom("1.02 GiB", "14.56 GiB", "111.81 MiB"),
+            model="Qwen/Qwen2.5-7B-Instruct",
+            max_model_len=4096,
+            gpu_memory_utilization=0.85,
+        )
+    )
+    assert cause(answer) == "weights-leave-no-room"
+    kv = next(one for one in answer.terms if one.name == "kv_cache")
+    assert kv.predicted is not None and kv.predicted.value < 0
+    assert kv.predicted.low is not None and kv.predicted.high is not None
+
+
+def test_sglang_needs_a_higher_static_fraction() -> None:
+    answer = of(
+        "[2026-04-06 01:35:44] server_args=ServerArgs(model_path='Qwen/Qwen3-8B', mem_fraction_static=0.6, tp_size=1)\n"
+        "[2026-04-06 01:36:03] Load weight begin. avail mem=23.30 GB\n"
+        "[2026-04-06 01:36:06] Load weight end. elapsed=3.48 s, type=Qwen3ForCausalLM, avail mem=7.90 GB, mem usage=15.40 "
+        "GB.\n"
+        "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.\n"
+    )
+    assert cause(answer) == "static-fraction-too-low"
+    assert answer.mend is not None
+    fraction = float(answer.mend.change.split()[1])
+    assert 15.4 / 23.3 < fraction <= 0.95
+    assert "not-predicted" in note_ids(answer)
+
+
+def test_llama_cpps_compute_buffer_is_named() -> None:
+    answer = of(
+        "llama_context: n_ctx = 65536\nllama_context: n_ubatch = 2048\n"
+        "llama_kv_cache:      CUDA0 KV buffer size =  1024.00 MiB\n"
+        "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 8900.01 MiB on device 0: cudaMalloc failed: out of memory\n"
+        "llama_context: failed to allocate compute buffers\n"
+    )
+    assert cause(answer) == "compute-buffer"
+    assert answer.mend is not None and answer.mend.change == "-ub 512"
