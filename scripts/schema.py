@@ -8,6 +8,7 @@ from pathlib import Path
 from narrows.answers.accuracy import Accuracy
 from narrows.answers.base import Printed, json_schema
 from narrows.answers.calibration import Calibration
+from narrows.answers.check import Check
 from narrows.answers.explain import Explanation
 from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
@@ -17,6 +18,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "schema"
 ANSWERS: dict[str, type[Printed]] = {
     "calibration": Calibration,
     "fit": Fit,
+    "check": Check,
     "models": ModelList,
     "model": ModelDetail,
     "gpus": GpuList,

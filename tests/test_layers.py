@@ -23,6 +23,7 @@ LAYERS = (
     "memory",
     "roofline",
     "observe",
+    "diagnosis",
     "accuracy",
     "answers",
     "report",

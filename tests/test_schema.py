@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,6 +14,8 @@ from narrows.answers.base import Printed
 from narrows.answers.calibration import calibration
 from scripts.schema import ANSWERS, FOLDER, rendered
 
+LOGS = Path(__file__).parent / "data" / "logs"
+
 
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_the_schema_in_the_repository_is_that_of_the_type(name: str) -> None:
@@ -22,6 +25,7 @@ def test_the_schema_in_the_repository_is_that_of_the_type(name: str) -> None:
 def answers() -> dict[str, Printed]:
     return {
         "fit": api.fit("llama-2-7b", ["a10g", "mi300x"], batch=400, max_len=4096),
+        "check": api.check(str(LOGS / "excerpts" / "vllm-0.19.1-oom.log")),
         "models": api.models("qwen3"),
         "model": api.model("jamba-v0.1", length=1000),
         "gpus": api.gpus("l40s"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from narrows.api import BadInput as BadInput
     from narrows.api import accuracy as accuracy
+    from narrows.api import check as check
     from narrows.api import explain as explain
     from narrows.api import fit as fit
     from narrows.api import gpus as gpus

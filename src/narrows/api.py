@@ -6,6 +6,7 @@ from typing import Any
 
 from narrows.answers.accuracy import accuracy
 from narrows.answers.base import Printed
+from narrows.answers.check import check
 from narrows.answers.explain import explain
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
@@ -17,4 +18,4 @@ from narrows.text import BadInput
 Printed.as_text = staticmethod(answer_text)
 Printed.as_html = staticmethod(answer_html)
 
-__all__: list[Any] = ["BadInput", "accuracy", "explain", "fit", "gpus", "load_model", "model", "models"]
+__all__: list[Any] = ["BadInput", "accuracy", "check", "explain", "fit", "gpus", "load_model", "model", "models"]

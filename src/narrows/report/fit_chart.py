@@ -93,8 +93,8 @@ def _panel(alt: Any, one: Candidate, shown: list[str], top: float, notes: int) -
         _band(alt, limits, scale),
         bars.encode(x=x, y=y, y2="top:Q", color=colour, tooltip=tooltip),
         *_figures(alt, segments, limits, x, scale, top),
-        *_totals(alt, one, limits, x, scale, top),
         *_lines(alt, limits, scale, _STEP * len(moments)),
+        *_totals(alt, one, limits, x, scale, top),
     ]
     return alt.layer(*layers).properties(width=_STEP * len(moments), height=_HEIGHT, title=_title(alt, one, notes))
 
@@ -171,7 +171,8 @@ def _totals(alt: Any, one: Candidate, limits: tuple[float, float], x: Any, scale
         used = moment.used / GIB
         excess = [_("{size} over").format(size=f"+{_figure(used - budget)}")] if used > budget else []
         text = [_figure(used), *excess]
-        at = _clear(used, len(text), limits, top)
+        # a figure that moved above a limit's line would read as one that exceeds it
+        at = _clear(used, len(text), limits, top) if excess else used + 3 * top / _HEIGHT
         row = {"moment": word(moment.name), "used": used, "budget": budget, "at": at, "text": text}
         (over if excess else fitting).append(row)
     layers = []
@@ -182,8 +183,9 @@ def _totals(alt: Any, one: Candidate, limits: tuple[float, float], x: Any, scale
         if rows:
             mark = {"fontSize": 11, "lineHeight": _LINE, "fontWeight": "bold", "color": colour}
             mark |= {"baseline": "bottom", "dy": -(lines - 1) * _LINE}  # the first of the lines stands at `at`
-            texts = alt.Chart(alt.Data(values=rows)).mark_text(**mark)
-            layers.append(texts.encode(x=x, y=alt.Y("at:Q", scale=scale), text="text:N"))
+            for halo in ({"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}, {}):
+                texts = alt.Chart(alt.Data(values=rows)).mark_text(**mark, **halo)
+                layers.append(texts.encode(x=x, y=alt.Y("at:Q", scale=scale), text="text:N"))
     return layers
 
 

@@ -1,0 +1,183 @@
+"""`check`: what went wrong in a start, by its log; and does the prediction agree?"""
+
+from __future__ import annotations
+
+import sys
+from typing import BinaryIO
+
+import msgspec
+
+from narrows.answers.base import Answer, command_line
+from narrows.diagnosis import (
+    Cause,
+    Comparison,
+    Mend,
+    Note,
+    Situation,
+    TimeLedger,
+    comparisons,
+    deployed,
+    diagnose,
+    notes_of,
+    time_ledger,
+)
+from narrows.models import ModelSpec
+from narrows.observe import Evidence, Observation, observe, observe_path
+from narrows.observe.observation import FailureStage, Outcome
+from narrows.text import BadInput, Text
+
+_PREDICTED = ("vllm", "sglang", "llama.cpp")
+_MOST_EVIDENCE = 60
+
+
+class Check(Answer, frozen=True, kw_only=True):
+    """The answer of `check`. Sizes are bytes per device (the binding rank), times seconds.
+
+    cause: None where the start is healthy. mend: the least costly change; other_mends: the further ones, dearer in
+    turn. terms: predicted × reported. starts: how many starts the log holds; start: which one this is (from 1).
+    missing: flags that would add a prediction.
+    """
+
+    schema: str = "narrows.check/1"
+    engine: str | None
+    version: str | None
+    model: str | None
+    gpu: str | None
+    outcome: Outcome
+    stage: FailureStage | None
+    cause: Cause | None
+    mend: Mend | None
+    other_mends: tuple[Mend, ...]
+    terms: tuple[Comparison, ...]
+    timeline: TimeLedger
+    notes: tuple[Note, ...]
+    evidence: tuple[Evidence, ...]
+    starts: int
+    start: int
+    missing: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a start that stands, 1 for one that failed, 2 where the log does not tell."""
+        return {"started": 0, "serving": 0, "failed": 1}.get(self.outcome, 2)
+
+
+def check(
+    log: str | BinaryIO,
+    *,
+    model: str | ModelSpec | None = None,
+    gpu: str | None = None,
+    memory: int | None = None,
+    engine: str | None = None,
+    start: int | None = None,
+) -> Check:
+    """What the log of an engine's start says, why it failed, and what mends it.
+
+    log: a path, `-` for standard input, or a binary file. model, gpu, memory (usable bytes per device), engine
+    (`vllm==0.24`): in place of what the log says, or where it says nothing. start: which start of the log, from 1
+    (None: the last). Raises BadInput where no engine is recognised.
+    """
+    found = _read(log)
+    number = len(found) if start is None else start
+    if not 1 <= number <= len(found):
+        raise BadInput("--start is {start}, and the log holds {count} starts", start=number, count=len(found))
+    seen = found[number - 1]
+    _recognised(seen, log, engine)
+    if engine is not None and seen.engine is None:
+        seen = msgspec.structs.replace(seen, engine="vllm")
+    made = deployed(seen, model=model, gpu=gpu, memory=memory, engine=engine)
+    situation = Situation(seen, made, tuple(found[: number - 1]))
+    cause, mends = diagnose(situation)
+    deployment = made.deployment
+    return Check(
+        command=command_line(
+            "check",
+            log if isinstance(log, str) else "-",
+            model=model if isinstance(model, str) else None,
+            gpu=gpu,
+            memory=memory,
+            engine=engine,
+            start=start,
+        ),
+        engine=seen.engine,
+        version=seen.version,
+        model=seen.model or (made.model.name if made.model else None),
+        gpu=seen.gpu or (deployment.accelerator.name if deployment else None),
+        outcome=seen.outcome,
+        stage=seen.stage,
+        cause=cause,
+        mend=mends[0] if mends else None,
+        other_mends=mends[1:],
+        terms=comparisons(situation),
+        timeline=time_ledger(seen),
+        notes=(*notes_of(situation), *_about_the_log(seen, len(found), number)),
+        evidence=seen.evidence[-_MOST_EVIDENCE:],
+        starts=len(found),
+        start=number,
+        missing=made.lacks,
+        assumptions=made.assumptions,
+        sources=_sources(situation),
+    )
+
+
+def _read(log: str | BinaryIO) -> list[Observation]:
+    """Every start in the log."""
+    if not isinstance(log, str):
+        return observe(log)
+    if log != "-":
+        return observe_path(log)
+    if sys.stdin is None:
+        raise BadInput("standard input is closed; give the file of an engine's log")
+    found = observe(sys.stdin.buffer)
+    if len(found) == 1 and found[0] == Observation():
+        raise BadInput(
+            "standard input holds no line of an engine narrows reads; pipe its log in from the first line on"
+        )
+    return found
+
+
+def _recognised(seen: Observation, log: str | BinaryIO, engine: str | None) -> None:
+    """Refuses what no rule can speak of."""
+    name = log if isinstance(log, str) and log != "-" else "standard input"
+    if seen.engine is not None and seen.engine not in _PREDICTED:
+        raise BadInput(
+            "{path} is a log of {engine}, which narrows does not diagnose yet; it does vllm, sglang and llama.cpp",
+            path=name,
+            engine=seen.engine,
+        )
+    if seen.engine is None and seen.outcome == "unknown" and engine is None:
+        raise BadInput(
+            "{path} holds no line of an engine narrows reads (vllm, sglang, llama.cpp); give its log from the first "
+            "line on, or say which engine it is with --engine",
+            path=name,
+        )
+
+
+def _about_the_log(seen: Observation, starts: int, number: int) -> tuple[Note, ...]:
+    notes = []
+    if starts > 1:
+        notes.append(
+            Note(
+                "several-starts",
+                Text(
+                    "the log holds {starts} starts; this is number {number}, from line {line} on "
+                    "(--start picks another)",
+                    starts=starts,
+                    number=number,
+                    line=seen.first_line,
+                ),
+            )
+        )
+    if not seen.complete:
+        notes.append(Note("cut", Text("the log was read only in part: it is longer than the limit")))
+    return tuple(notes)
+
+
+def _sources(situation: Situation) -> tuple[str, ...]:
+    found = []
+    deployment = situation.made.deployment
+    if deployment is not None:
+        found += [deployment.model.source, deployment.accelerator.source]
+    if situation.engine is not None:
+        found.append(situation.engine.source)
+    return tuple(dict.fromkeys(source for source in found if source))

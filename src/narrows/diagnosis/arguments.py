@@ -1,0 +1,77 @@
+"""Causes before anything is loaded: arguments that the model or the device refuses."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from narrows.diagnosis.found import Found
+from narrows.diagnosis.situation import Situation
+from narrows.text import Text
+
+_HEADS: Final = re.compile(r"\((\d{1,6})\) must be divisible by tensor parallel size \((\d{1,4})\)")
+_DERIVED: Final = re.compile(
+    r"max_model_len \((\d{1,12})\) is greater than the derived max_model_len \(\D{0,60}(\d{1,12})"
+)
+
+
+def heads(s: Situation) -> Found | None:
+    """Tensor parallelism that does not divide the attention heads."""
+    error = s.seen.error or ""
+    if "must be divisible by tensor parallel size" not in error:
+        return None
+    match = _HEADS.search(error)
+    if match is None or not int(match[1]) or not int(match[2]):
+        return Found("heads-do-not-divide", Text("the tensor-parallel size must divide the attention heads"), [])
+    count, asked = int(match[1]), int(match[2])
+    works = [n for n in range(1, min(count, 128) + 1) if count % n == 0]
+    nearest = sorted(works, key=lambda n: (abs(n - asked), n))[:3]
+    return Found(
+        "heads-do-not-divide",
+        Text(
+            "tensor parallelism cuts {count} attention heads into {asked} equal parts, which is not possible",
+            count=count,
+            asked=asked,
+        ),
+        [
+            s.either(
+                {"--tensor-parallel-size": str(n)},
+                Text("{count} heads on each of {n} ranks", count=count // n, n=n),
+                tensor_parallel=n,
+            )
+            for n in nearest
+        ],
+    )
+
+
+def beyond_the_model(s: Situation) -> Found | None:
+    """A longest request beyond what the model was made for."""
+    match = _DERIVED.search(s.seen.error or "")
+    if match is None:
+        return None
+    asked, limit = int(match[1]), int(match[2])
+    if not 0 < limit < asked:
+        return None
+    return Found(
+        "length-beyond-the-model",
+        Text("--max-model-len is {asked}, and the model has {limit} positions", asked=asked, limit=limit),
+        [s.either({"--max-model-len": str(limit)}, Text("the model's own limit"), max_length=limit)],
+    )
+
+
+def no_bfloat16(s: Situation) -> Found | None:
+    """A device without bfloat16."""
+    if "Bfloat16 is only supported on GPUs" not in (s.seen.error or ""):
+        return None
+    return Found(
+        "no-bfloat16",
+        Text("{gpu} does not compute in bfloat16, the format of this checkpoint", gpu=s.seen.gpu or Text("the device")),
+        [s.either({"--dtype": "half"}, Text("float16 instead: as many bytes"), dtype="float16")],
+    )
+
+
+def refused(s: Situation) -> Found | None:
+    """Anything else that is refused before loading."""
+    if s.seen.stage != "arguments" or not s.seen.error:
+        return None
+    return Found("bad-argument", Text("the engine refuses its arguments: {error}", error=s.seen.error), [])
