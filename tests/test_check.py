@@ -14,6 +14,7 @@ import pytest
 
 from narrows import api
 from narrows.answers.check import Check, check
+from narrows.calibration.store import corrections
 from narrows.report.check import check_report
 from narrows.report.console import to_text
 from narrows.text import BadInput
@@ -279,3 +280,25 @@ def test_the_answer_is_in_the_api() -> None:
     assert {"engine", "version", "model", "gpu", "outcome", "stage", "cause", "mend", "terms", "timeline"} <= set(found)
     assert found["mend"]["command"] and found["mend"]["kv_tokens"] == 3968
     assert {"name", "predicted", "reported", "residual"} <= set(found["terms"][0])
+
+
+def test_what_a_start_showed_is_kept_and_used() -> None:
+    log = str(LOGS / "excerpts" / "vllm-0.10.2.log")
+    before = check(log)
+    kept = check(log, calibrate=True)
+    assert "calibrated" in [note.id for note in kept.notes]
+    after = check(log)
+    residual = {
+        name: next(one.residual for one in answer.terms if one.name == "kv_cache")
+        for name, answer in (("before", before), ("after", after))
+    }
+    assert residual["before"] is not None and residual["after"] is not None
+    assert abs(residual["after"]) < abs(residual["before"]) / 100
+    # the same log again changes nothing
+    check(log, calibrate=True)
+    assert len(corrections()) == 1
+
+
+def test_there_must_be_something_to_keep() -> None:
+    with pytest.raises(BadInput, match="nothing to calibrate"):
+        check(str(LOGS / "vllm-0.32.0-cpu-nofit.log"), calibrate=True)

@@ -43,7 +43,15 @@ def imports(path: Path) -> set[str]:
     """Every narrows module a file imports, wherever in the file, leaving out what only type checkers see."""
     tree = ast.parse(path.read_text("utf-8"))
     found = set()
+    checked = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
     for node in ast.walk(tree):
+        if id(node) in checked:
+            continue
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("narrows"):
             found.add(node.module)
         elif isinstance(node, ast.Import):

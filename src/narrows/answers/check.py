@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+import os
 import sys
 from typing import BinaryIO
 
 import msgspec
 
 from narrows.answers.base import Answer, command_line
+from narrows.calibration.store import Correction, add, correction_for
 from narrows.diagnosis import (
     Cause,
     Comparison,
@@ -25,6 +28,7 @@ from narrows.models import ModelSpec
 from narrows.observe import Evidence, Observation, observe, observe_path
 from narrows.observe.observation import FailureStage, Outcome
 from narrows.text import BadInput, Text
+from narrows.units import binary
 
 _PREDICTED = ("vllm", "sglang", "llama.cpp")
 _MOST_EVIDENCE = 60
@@ -70,12 +74,14 @@ def check(
     memory: int | None = None,
     engine: str | None = None,
     start: int | None = None,
+    calibrate: bool = False,
 ) -> Check:
     """What the log of an engine's start says, why it failed, and what mends it.
 
     log: a path, `-` for standard input, or a binary file. model, gpu, memory (usable bytes per device), engine
     (`vllm==0.24`): in place of what the log says, or where it says nothing. start: which start of the log, from 1
-    (None: the last). Raises BadInput where no engine is recognised.
+    (None: the last). calibrate: keep what this start showed, so that later predictions of this machine use it. Raises
+    BadInput where no engine is recognised, or where there is nothing to keep.
     """
     found = _read(log)
     number = len(found) if start is None else start
@@ -89,6 +95,9 @@ def check(
     situation = Situation(seen, made, tuple(found[: number - 1]))
     cause, mends = diagnose(situation)
     deployment = made.deployment
+    notes = [*notes_of(situation), *_about_the_log(seen, len(found), number)]
+    if calibrate:
+        notes.append(_kept(situation, log))
     return Check(
         command=command_line(
             "check",
@@ -110,13 +119,41 @@ def check(
         other_mends=mends[1:],
         terms=comparisons(situation),
         timeline=time_ledger(seen),
-        notes=(*notes_of(situation), *_about_the_log(seen, len(found), number)),
+        notes=tuple(notes),
         evidence=seen.evidence[-_MOST_EVIDENCE:],
         starts=len(found),
         start=number,
         missing=made.lacks,
         assumptions=made.assumptions,
         sources=_sources(situation),
+    )
+
+
+def _kept(situation: Situation, log: str | BinaryIO) -> Note:
+    """Put what the start showed into the store of corrections."""
+    deployment, reported = situation.made.deployment, situation.reported_pool
+    if deployment is None or reported is None:
+        raise BadInput(
+            "nothing to calibrate with: the log must state the KV cache, and model and accelerator must be known "
+            "(--model, --gpu)"
+        )
+    key = (
+        deployment.engine.name,
+        deployment.engine.version,
+        deployment.accelerator.id,
+        deployment.model.name,
+        deployment.tensor_parallel,
+    )
+    before = correction_for(*key)
+    beyond = situation.shift + (before.kv_bytes if before else 0)
+    name = os.path.basename(log) if isinstance(log, str) and log != "-" else "stdin"
+    add(Correction(*key, beyond, name, datetime.date.today().isoformat()))
+    return Note(
+        "calibrated",
+        Text(
+            "kept: {size} of KV cache beyond the built-in prediction; later predictions use it ('narrows calibration')",
+            size=binary(beyond),
+        ),
     )
 
 

@@ -37,6 +37,7 @@ command = click.Command(
         option("--memory", metavar="SIZE", help=_("Usable memory per device, such as 44.4GiB.")),
         option("--engine", metavar="ENGINE", help=_("Engine and version, such as vllm==0.24, in place of the log's.")),
         option("--start", type=int, metavar="N", help=_("Which start of the log, from 1. Default: the last.")),
+        option("--calibrate", is_flag=True, help=_("Keep what this start showed, for later predictions.")),
         as_json(),
         lang(),
     ],

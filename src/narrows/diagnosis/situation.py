@@ -39,15 +39,24 @@ class Situation:
         """The same, moved to what this machine reported."""
 
     def _shift(self) -> int:
+        reported = self.reported_pool
+        return 0 if reported is None or self.law is None else reported - int(self.law.kv.value)
+
+    @property
+    def reported_pool(self) -> int | None:
+        """Bytes per device that the log says, or its blocks or tokens imply, were there for KV cache.
+
+        None where it does not tell, or where the pool was set by hand: that shows nothing of the machine.
+        """
         if self.law is None or self.pool:
-            return 0
+            return None
         reported = self.terms.kv_cache
         pages = self.law.pages
         if reported is None and self.seen.gpu_blocks:
             reported = self.seen.gpu_blocks * pages.block_bytes
-        elif reported is None and self.seen.kv_tokens and len(pages.groups) == 1:
+        elif reported is None and self.seen.kv_tokens and pages.group_count == 1:
             reported = self.seen.kv_tokens // pages.block * pages.block_bytes
-        return 0 if reported is None else reported - int(self.law.kv.value)
+        return reported
 
     def _predict(self, deployment: Deployment, shift: int) -> Predicted:
         return predict(deployment, shift=shift, block=self._block())
