@@ -450,7 +450,7 @@ def _entry(hub_id: str, rows: dict[str, Any], configs: Path | None) -> dict[str,
     config = _trimmed({**config, **fields})
     if config.get("quantization_config", "") is None:
         del config["quantization_config"]
-    entry = {"id": hub_id, "source": source, "config": dict(sorted(config.items()))}
+    entry: dict[str, Any] = {"id": hub_id, "source": source, "config": dict(sorted(config.items()))}
     if hub_id in STORED_BESIDE:
         entry["stored_beside"] = STORED_BESIDE[hub_id]
     return {**entry, "note": note} if note else entry

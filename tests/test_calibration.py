@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from narrows.answers.calibration import calibration
@@ -67,6 +69,6 @@ def test_a_correction_can_be_forgotten() -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"engine": 3}', "\xff"])
 def test_a_damaged_store_is_told_not_ignored(text: str) -> None:
-    store_path().write_bytes(text.encode("latin-1"))
+    Path(store_path()).write_bytes(text.encode("latin-1"))
     with pytest.raises(BadInput, match="cannot be read"):
         fit("llama-2-7b", "l40s", max_len=4096)

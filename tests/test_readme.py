@@ -37,3 +37,8 @@ def test_the_two_commands_stand_at_the_top() -> None:
         top = (ROOT / name).read_text("utf-8")[:1500]
         assert "make run" in top
         assert "make test" in top
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_waits_to_be_filled_in(name: str) -> None:
+    assert not re.search(r"^[A-Z]+_[A-Z_]+$", (ROOT / name).read_text("utf-8"), re.M)

@@ -18,4 +18,4 @@ def calibration(*, forget: int | None = None) -> Calibration:
     """The corrections on record; forget: take out the one with this number first. Raises BadInput."""
     if forget is not None:
         remove(forget)
-    return Calibration(command=command_line("calibration"), path=str(store_path()), corrections=corrections())
+    return Calibration(command=command_line("calibration"), path=store_path(), corrections=corrections())

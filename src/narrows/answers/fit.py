@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,12 +13,14 @@ from narrows.answers.model import ModelFacts, model_facts
 from narrows.answers.serve import serve_command
 from narrows.answers.verdict import Starts, Verdict, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
-from narrows.engines.command import EngineCommand, looks_like_command, read_command
 from narrows.hardware import cheapest, find_accelerator
 from narrows.memory import Ledger, capacity, growth, ledger, reserve, start
 from narrows.models import ModelSpec, load_model
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
+
+if TYPE_CHECKING:
+    from narrows.engines.command import EngineCommand
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -183,7 +185,7 @@ def fit(
         raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
     command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said)
     notes: list[Text] = []
-    pasted = read_command(model) if isinstance(model, str) and looks_like_command(model) else None
+    pasted = _read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
         said = {**_pasted(pasted, notes), **said}
@@ -297,6 +299,15 @@ def _candidate(
         mend=mends[0] if mends else None,
         other_mends=mends[1:],
     )
+
+
+def _read_pasted(text: str) -> EngineCommand | None:
+    """The start command in `text`, if it is one: names of models hold no blanks, and configs do not end in .yaml."""
+    if " " not in text.strip() and not text.strip().endswith((".yml", ".yaml")):
+        return None
+    from narrows.engines.command import looks_like_command, read_command
+
+    return read_command(text) if looks_like_command(text) else None
 
 
 def _pasted(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows.deployment import Deployment
-from narrows.engines.command import EngineCommand
+
+if TYPE_CHECKING:
+    from narrows.engines.command import EngineCommand
 
 _FLAGS = {
     "--max-len": "--max-model-len",
@@ -59,4 +60,6 @@ def serve_command(
     for flag, value in values.items():
         if value is not None:
             found += [flag, str(value)] if value != "" else [flag]
-    return shlex.join(found)
+    from shlex import join
+
+    return join(found)

@@ -7,10 +7,7 @@ read it and say so; `narrows calibration` lists and removes.
 from __future__ import annotations
 
 import os
-import statistics
-import tempfile
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
@@ -43,25 +40,25 @@ class Applied(msgspec.Struct, frozen=True):
     basis: Text
 
 
-def store_path() -> Path:
+def store_path() -> str:
     """Where the corrections are kept."""
     given = os.environ.get("NARROWS_CALIBRATION")
     if given:
-        return Path(given)
+        return given
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return Path(home) / "narrows" / "calibration.jsonl"
+    return os.path.join(home, "narrows", "calibration.jsonl")
 
 
 def corrections() -> tuple[Correction, ...]:
     """All corrections, the oldest first; none where there is no file. Raises BadInput for a file that is damaged."""
     path = store_path()
     try:
-        size, changed = (status := path.stat()).st_size, status.st_mtime_ns
+        status = os.stat(path)
     except OSError:
         return ()
-    if size > MOST_BYTES:
-        raise BadInput("'{path}' is too large for a store of corrections; move it away", path=str(path))
-    return _read(str(path), size, changed)
+    if status.st_size > MOST_BYTES:
+        raise BadInput("'{path}' is too large for a store of corrections; move it away", path=path)
+    return _read(path, status.st_size, status.st_mtime_ns)
 
 
 @cache
@@ -92,8 +89,13 @@ def correction_for(engine: str, version: str, gpu: str, model: str, tensor_paral
         (known, Text("corrected by {n} starts of this version ('narrows calibration')", n=len(known))),
     ):
         if found:
-            return Applied(int(statistics.median(one.kv_bytes for one in found)), basis)
+            return Applied(_median([one.kv_bytes for one in found]), basis)
     return None
+
+
+def _median(values: list[int]) -> int:
+    ordered = sorted(values)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2
 
 
 def add(correction: Correction) -> None:
@@ -119,15 +121,18 @@ def remove(number: int) -> Correction:
 
 def _write(kept: list[Correction]) -> None:
     """Replace the file as a whole, so that an interruption loses nothing."""
+    from tempfile import NamedTemporaryFile  # slow to load, and most runs only read
+
     path = store_path()
+    folder = os.path.dirname(path) or "."
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:
+        os.makedirs(folder, exist_ok=True)
+        with NamedTemporaryFile("wb", dir=folder, delete=False) as file:
             file.write(b"".join(msgspec.json.encode(one) + b"\n" for one in kept))
         os.replace(file.name, path)
     except OSError as error:
         raise BadInput(
             "the store of corrections '{path}' cannot be written: {reason}",
-            path=str(path),
+            path=path,
             reason=error.strerror or str(error),
         ) from None
