@@ -1,6 +1,6 @@
 """Makes tests/data/kv-oracle.jsonl.gz: what vLLM 0.32's own allocator makes of 16 GiB of KV cache.
 
-    python scripts/import_kv_oracle.py DIRECTORY
+    python -m scripts.import_kv_oracle DIRECTORY
 
 DIRECTORY holds one folder per platform with one JSON file per model: the config, the block size, the number of
 blocks, "tokens" and concurrency at several lengths. Kept are models of the families narrows reads.
@@ -8,13 +8,13 @@ blocks, "tokens" and concurrency at several lengths. Kept are models of the fami
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from narrows.models.readers import FAMILIES
+from scripts.packed import write_packed
 
 TARGET = Path(__file__).resolve().parent.parent / "tests" / "data" / "kv-oracle.jsonl.gz"
 FOLDERS = ("cuda90", "cuda86_A10", "cpu", "cuda90_fp8kv", "cuda90_tp8")
@@ -22,7 +22,7 @@ FOLDERS = ("cuda90", "cuda86_A10", "cpu", "cuda90_fp8kv", "cuda90_tp8")
 
 def main(directory: Path) -> None:
     """Read the folders, keep what the test needs, write it reproducibly."""
-    lines = []
+    rows: list[dict[str, Any]] = []
     for folder in FOLDERS:
         for path in sorted((directory / folder).glob("*.json")):
             row = json.loads(path.read_text("utf-8"))
@@ -45,12 +45,8 @@ def main(directory: Path) -> None:
                 "max_concurrency": row["max_concurrency"],
                 "capacity_at": row["capacity_at"],
             }
-            lines.append(json.dumps(kept, sort_keys=True, separators=(",", ":")))
-    buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0, filename="") as packed:
-        packed.write("\n".join(lines).encode())
-    TARGET.write_bytes(buffer.getvalue())
-    print(f"{len(lines)} rows, {len(buffer.getvalue())} bytes")
+            rows.append(kept)
+    write_packed(TARGET, rows)
 
 
 if __name__ == "__main__":

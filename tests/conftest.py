@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from narrows.cli.main import main
 from narrows.report.i18n import use_language
 
 # no deadline and no chance: a test must not depend on the machine's speed, nor on the day
 settings.register_profile("narrows", deadline=None, derandomize=True)
 settings.load_profile("narrows")
+
+Cli = Callable[..., tuple[int, str, str]]
 
 DATA = Path(__file__).parent / "data"
 
@@ -44,5 +47,19 @@ def narrows() -> Callable[..., subprocess.CompletedProcess[str]]:
             env={**os.environ, "NARROWS_LANG": "en", **environment},
         )
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs the command line in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
 
     return run

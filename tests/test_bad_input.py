@@ -9,7 +9,7 @@ import pty
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,13 @@ from hypothesis import strategies as st
 
 from narrows.answers.fit import fit
 from narrows.answers.models import model
-from narrows.cli.main import main
 from narrows.models import ModelSpec, load_model, read_config
 from narrows.models.catalogue import catalogue_entry
 from narrows.models.fields import MOST_LAYERS
 from narrows.models.readers import FAMILIES
 from narrows.text import BadInput
 
-from .conftest import DATA
-
-Cli = Callable[..., tuple[int, str, str]]
+from .conftest import DATA, Cli
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -53,20 +50,6 @@ BASES = (
 NO_WHOLE_NUMBER: tuple[Any, ...] = (-1, 1.5, float("nan"), "abc", "12", [], {}, True, 2**63)
 MOST_SECONDS = 1.0
 """Processor time in which any input is answered or refused."""
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs the command line in this process: (exit code, stdout, stderr)."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
 
 
 def config_of(name: str) -> dict[str, Any]:

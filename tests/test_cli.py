@@ -16,10 +16,11 @@ import pytest
 from narrows.answers.fit import Fit, fit
 from narrows.answers.gpus import gpus
 from narrows.answers.models import model, models
-from narrows.cli.main import COMMANDS, main
+from narrows.cli.main import COMMANDS
+
+from .conftest import Cli
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-Cli = Callable[..., tuple[int, str, str]]
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -32,20 +33,6 @@ LLAMA: dict[str, Any] = {
     "torch_dtype": "bfloat16",
 }
 TERMS = ("weights", "kv_cache", "state", "activations", "graphs", "runtime", "unclaimed", "free")
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs the command line in this process: (exit code, stdout, stderr)."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
 
 
 # ---------------------------------------------------------------- exit codes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from narrows.deployment import MOST_LENGTH, Deployment
+from narrows.memory.largest import largest
 from narrows.memory.ledger import Ledger, binding, ledger, pool_of, reserve
 from narrows.memory.paging import Paging, paging
 from narrows.memory.shard import Shard, shards
@@ -67,14 +68,7 @@ def stated_tokens(deployment: Deployment, pages: Paging, kv_bytes: int) -> int:
 
 def longest(shard: Shard, pool: int, batch: int, limit: int) -> int:
     """The largest length ≤ `limit` at which `batch` sequences fit in `pool` bytes; 0 if none does."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if batch * shard.sequence_bytes(middle) <= pool:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return largest(limit, lambda length: batch * shard.sequence_bytes(length) <= pool)
 
 
 MOMENTS = ("loaded", "first prefill", "mid-decode", "peak")

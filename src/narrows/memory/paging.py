@@ -14,6 +14,7 @@ import msgspec
 
 from narrows.deployment import Deployment, stages
 from narrows.engines.paging import PagingRules, paging_rules
+from narrows.memory.largest import largest
 from narrows.models.mixers import Attention, GatedDeltaNet, LatentAttention, Mamba, Mixer
 from narrows.precision import FORMATS
 
@@ -91,14 +92,7 @@ class Paging(msgspec.Struct, frozen=True):
     def longest(self, kv_bytes: int, limit: int, batch: int = 1) -> int:
         """Tokens of the longest `batch` requests, up to `limit`, that the pool admits: all but the null block."""
         usable = self.blocks(kv_bytes) - 1
-        low, high = 0, limit
-        while low < high:
-            middle = (low + high + 1) // 2
-            if batch * self.blocks_per_request(middle) <= usable:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return largest(limit, lambda length: batch * self.blocks_per_request(length) <= usable)
 
 
 def paging(deployment: Deployment, stage: int = 0) -> Paging:
