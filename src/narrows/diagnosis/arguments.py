@@ -74,4 +74,6 @@ def refused(s: Situation) -> Found | None:
     """Anything else that is refused before loading."""
     if s.seen.stage != "arguments" or not s.seen.error:
         return None
-    return Found("bad-argument", Text("the engine refuses its arguments: {error}", error=s.seen.error), [])
+    return Found(
+        "bad-argument", Text("the engine refuses its arguments: {error}", error=(s.seen.error or "").rstrip(".")), []
+    )

@@ -47,15 +47,22 @@ def roomier(s: Situation) -> list[Mend | None]:
 def _sentence(s: Situation) -> Text:
     seen, length = s.seen, s.length or 0
     if seen.needed_bytes is not None and s.terms.kv_cache is not None:
-        where = _where(s)
+        figures = {
+            "length": length,
+            "needed": gib(seen.needed_bytes),
+            "pool": binary(s.terms.kv_cache),
+            "where": _where(s),
+        }
+        longest = room.stated_length(s) or room.predicted_length(s, length)
+        if not longest:
+            return Text(
+                "one request of {length} tokens needs {needed} of KV cache, and {pool} is there ({where})", **figures
+            )
         return Text(
             "one request of {length} tokens needs {needed} of KV cache, and {pool} is there ({where}), enough for "
             "{longest} tokens",
-            length=length,
-            needed=gib(seen.needed_bytes),
-            pool=binary(s.terms.kv_cache),
-            where=where,
-            longest=room.stated_length(s) or room.predicted_length(s, length) or 0,
+            longest=longest,
+            **figures,
         )
     return Text(
         "one request of {length} tokens does not fit the KV cache, which holds {tokens} tokens ({where})",

@@ -74,7 +74,7 @@ def _unexplained(situation: Situation) -> Cause:
         text = Text("the log ends before the engine is ready, and without an error; give the whole log")
         return Cause("incomplete-log", text, seen.stage)
     if seen.error:
-        return Cause("other-error", Text("not a matter of memory: {error}", error=seen.error), seen.stage)
+        return Cause("other-error", Text("not a matter of memory: {error}", error=seen.error.rstrip(".")), seen.stage)
     return Cause("other-error", Text("the start failed, and the log does not say why; give the whole log"), seen.stage)
 
 
