@@ -131,7 +131,7 @@ from narrows import BadInput, load_model
 waits = []
 time.sleep = waits.append
 for line in sys.stdin:
-    asked, begin = json.loads(line), time.monotonic()
+    asked = json.loads(line)
     waits.clear()
     try:
         spec = load_model(asked.pop("name"), **asked)
@@ -144,7 +144,7 @@ for line in sys.stdin:
         hooks = get_session().event_hooks
         assert not any("Guard" in repr(hook) for hook in hooks["request"] + hooks["response"])
     # what the hub's client would have slept between tries counts, but is not waited for
-    print(json.dumps({**said, "seconds": time.monotonic() - begin + sum(waits)}), flush=True)
+    print(json.dumps({**said, "slept": sum(waits)}), flush=True)
 """
 
 
@@ -158,8 +158,6 @@ class Client:
             **kept,
             "HF_HOME": str(home),
             "HF_ENDPOINT": endpoint,
-            "HF_HUB_ETAG_TIMEOUT": "1",
-            "HF_HUB_DOWNLOAD_TIMEOUT": "1",
             **environment,
         }
         home.mkdir(exist_ok=True)

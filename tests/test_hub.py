@@ -90,7 +90,7 @@ def closed_port() -> str:
 
 def error_of(said: dict[str, Any]) -> str:
     assert "error" in said, said
-    assert said["seconds"] < 4
+    assert said["slept"] <= 2
     text: str = said["error"]
     assert "\n" not in text
     assert TOKEN not in text
@@ -371,12 +371,14 @@ def test_a_missing_revision_is_named(hub: Hub, ask: Client) -> None:
 def test_an_endpoint_that_refuses_connections_is_said_at_once(clients: Callable[..., Client]) -> None:
     said = clients(closed_port())("acme/nowhere")
     assert "could not be reached (the connection was refused); check the network and HF_ENDPOINT" in error_of(said)
-    assert said["seconds"] < 1.5
+    assert said["slept"] == 0
 
 
-def test_a_hub_that_does_not_answer_is_left(hub: Hub, ask: Client) -> None:
+def test_a_hub_that_does_not_answer_is_left(hub: Hub, clients: Callable[..., Client]) -> None:
     hub.repositories["acme/slow"] = lambda self, revision, file: time.sleep(1.5)
-    assert "could not be reached (it does not answer in time)" in error_of(ask("acme/slow"))
+    assert "could not be reached (it does not answer in time)" in error_of(
+        clients(HF_HUB_ETAG_TIMEOUT="1")("acme/slow")
+    )
 
 
 def test_a_wait_that_knows_no_limit_is_left() -> None:
