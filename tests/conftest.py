@@ -24,10 +24,13 @@ DATA = Path(__file__).parent / "data"
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Every test starts and ends in English, without corrections on record."""
+    """Every test starts and ends in English, without corrections on record and without the hub."""
     use_language("en")
     # the corrections of whoever runs the tests must not reach them
     monkeypatch.setenv("NARROWS_CALIBRATION", str(tmp_path / "calibration.jsonl"))
+    # nor may a test reach the hub, or what someone downloaded from it
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     yield
     use_language("en")
 

@@ -33,7 +33,8 @@ command = click.Command(
     callback=_run,
     help=_(
         "Does MODEL fit on --gpu, and how much work fits beside it? MODEL is a config.json, a directory as downloaded "
-        "from the hub, '-' for stdin, or a name from 'narrows models' - or the whole start command in quotes, such as "
+        "from the hub, '-' for stdin, a name from 'narrows models', or a hub id (org/name, org/name@revision), whose "
+        "config.json is then downloaded - or the whole start command in quotes, such as "
         "'vllm serve MODEL --max-model-len 32768', or a Compose file or Kubernetes manifest that holds it. "
         "Exit 0: fits, 1: does not, 2: bad input."
     ),

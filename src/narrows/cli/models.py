@@ -23,8 +23,8 @@ command = click.Command(
     "models",
     callback=_run,
     help=_(
-        "Without MODEL: the bundled catalogue. With MODEL (a config.json, a directory, '-' or a name): its structure, "
-        "parameters, bytes and cache."
+        "Without MODEL: the bundled catalogue. With MODEL (a config.json, a directory, '-', a name, or a hub id: "
+        "org/name, org/name@revision): its structure, parameters, bytes and cache."
     ),
     params=[
         click.Argument(["model"], required=False),

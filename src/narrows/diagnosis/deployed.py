@@ -120,11 +120,11 @@ def _worded_as_v0(seen: Observation) -> bool:
 
 
 def _model(seen: Observation, said: list[Text]) -> ModelSpec | None:
-    """The log's model, where it is a path on this machine or a name of the catalogue."""
+    """The log's model, where it is a path, in the catalogue or in the hub's cache: for a log the hub is not asked."""
     if seen.engine not in ("vllm", None) or not seen.model or seen.model.strip() in ("", "-") or "\0" in seen.model:
         return None
     try:
-        return load_model(seen.model)
+        return load_model(seen.model, online=False)
     except (BadInput, OSError, ValueError):
         folder = os.path.basename(seen.model.rstrip("/"))
         said.append(

@@ -103,7 +103,16 @@ def catalogue_entry(name: str) -> CatalogueEntry:
         return begun[0]
     if len(begun) > 1:
         raise _ambiguous(name, begun)
-    raise _unknown(name, _key(asked), [entry.id for entry in begun])
+    raise _unknown(name)
+
+
+def nearest(name: str) -> list[str]:
+    """Ids of the catalogue that look most like `name`, three at most."""
+    from difflib import get_close_matches
+
+    key = _key(_words(name.strip().lower().rstrip("/").rpartition("/")[2][:200]))
+    ids = {_key(_words(entry.name)): entry.id for entry in catalogue()}
+    return [ids[found] for found in get_close_matches(key, ids, n=3, cutoff=0.7)] if key else []
 
 
 def _shown(name: str) -> str:
@@ -115,12 +124,8 @@ def _ambiguous(name: str, found: list[CatalogueEntry]) -> BadInput:
     return BadInput("'{name}' could be any of: {found}; give the whole name", name=_shown(name), found=shown)
 
 
-def _unknown(name: str, key: str, near: list[str]) -> BadInput:
-    from difflib import get_close_matches
-
-    ids = {_key(_words(entry.name)): entry.id for entry in catalogue()}
-    close = [ids[found] for found in get_close_matches(key, ids, n=3, cutoff=0.7)] if key else []
-    near = [*near, *(found for found in close if found not in near)]
+def _unknown(name: str) -> BadInput:
+    near = nearest(name)
     if near:
         return BadInput(
             "'{name}' is not in the catalogue; the nearest are: {near}. For any other model give its config.json "

@@ -1,4 +1,4 @@
-"""From what the user names — a file, a directory, `-`, a catalogue name — to a ModelSpec, in bounded memory."""
+"""From what the user names — a file, a directory, `-`, a name of the catalogue or the hub — to a ModelSpec."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ MOST_BYTES = 16 * 2**20
 """The largest config.json seen (a per-tensor quantization list) is 2.7 MB."""
 
 
-def load_model(source: str, *, assume: str | None = None) -> ModelSpec:
-    """The model that `source` names: a config.json, a directory that holds one, `-` (stdin), or a catalogue name.
+def load_model(source: str, *, assume: str | None = None, online: bool = True) -> ModelSpec:
+    """The model that `source` names: a config.json, a directory that holds one, `-` (stdin), a catalogue name, hub id.
 
-    assume: read an unknown architecture as this `model_type`, and say so. Raises BadInput with what to do.
+    The hub is asked for an `org/name` that is not in the catalogue, and for any `org/name@revision`; online=False keeps
+    to the hub's local cache. assume: read an unknown architecture as this `model_type`, and say so. Raises BadInput
+    with what to do.
     """
     if not source.strip():
         raise BadInput("no model given; name a config.json, a directory that holds one, or a model of 'narrows models'")
@@ -34,7 +36,15 @@ def load_model(source: str, *, assume: str | None = None) -> ModelSpec:
         return read_config(_decode(_stdin(), "stdin"), name="stdin", assume=assume)
     if _looks_like_path(source):
         return _from_path(source, assume)
-    entry = catalogue_entry(source)
+    asked = _hub_id(source)
+    if asked is not None and asked[1] is not None:
+        return _from_hub(*asked, assume, online, miss=None)
+    try:
+        entry = catalogue_entry(source)
+    except BadInput as miss:
+        if asked is None:
+            raise
+        return _from_hub(*asked, assume, online, miss)
     return catalogued(entry, assume=assume)
 
 
@@ -46,6 +56,42 @@ def catalogued(entry: CatalogueEntry, *, assume: str | None = None) -> ModelSpec
         for one in entry.stored_beside
     )
     return msgspec.structs.replace(spec, towers=spec.towers + beside) if beside else spec
+
+
+def _hub_id(source: str) -> tuple[str, str | None] | None:
+    if "/" not in source:
+        return None
+    from narrows.models.hub import hub_id
+
+    return hub_id(source)
+
+
+def _from_hub(
+    repository: str, revision: str | None, assume: str | None, online: bool, miss: BadInput | None
+) -> ModelSpec:
+    """The model of a repository. miss: what the catalogue said, which holds where the hub must not be asked."""
+    from narrows.models.hub import find
+
+    found = find(repository, revision, online=online)
+    if found is None:
+        label = repository if revision is None else f"{repository}@{revision}"
+        raise miss or BadInput(
+            "'{name}' is not in the local cache, and the hub is not asked (HF_HUB_OFFLINE); unset that, or give the "
+            "model's config.json (or a directory that holds it)",
+            name=label,
+        )
+    config = _with_companions(found.path)
+    notes = found.notes
+    if found.unsure and config.get("quantization_config") is None:
+        notes += (
+            Text(
+                "the local cache does not tell whether {files} belongs to the model; weights are taken as the "
+                "config.json says",
+                files=", ".join(found.unsure),
+            ),
+        )
+    spec = read_config(config, name=repository, source=found.source, assume=assume)
+    return msgspec.structs.replace(spec, assumptions=(*notes, *spec.assumptions)) if notes else spec
 
 
 def _stdin() -> bytes:
@@ -73,16 +119,22 @@ def _from_path(source: str, assume: str | None) -> ModelSpec:
                 "config.json itself",
                 path=_short(directory),
             )
+    config = _with_companions(path)
+    stated = config.get("_name_or_path")
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    label = folder if os.path.basename(path) == "config.json" else os.path.basename(path)
+    return read_config(config, name=stated if isinstance(stated, str) and stated else label, source=path, assume=assume)
+
+
+def _with_companions(path: str) -> dict[str, Any]:
+    """A config file; if it is named config.json, with what stands beside it."""
     config = _decode(_read(path), path)
     if os.path.basename(path) == "config.json":
         for name in BESIDE:
             beside = os.path.join(os.path.dirname(path), name)
             if os.path.exists(beside):
                 config = merge_beside(config, name, _decode(_read(beside), beside))
-    stated = config.get("_name_or_path")
-    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
-    label = folder if os.path.basename(path) == "config.json" else os.path.basename(path)
-    return read_config(config, name=stated if isinstance(stated, str) and stated else label, source=path, assume=assume)
+    return config
 
 
 def _read(path: str) -> bytes:
