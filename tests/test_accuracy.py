@@ -211,7 +211,7 @@ def test_the_sampler_follows_version_and_device() -> None:
             ("0.17.1", "a100-sxm-80gb"),
             ("0.22", "h100-sxm"),
             ("0.22", "t4"),
-            ("0.27", "h100-sxm"),
+            ("0.25", "h100-sxm"),
             ("0.31", "h100-sxm"),
         )
     }
@@ -260,6 +260,22 @@ def test_the_interval_holds_the_prediction() -> None:
             assert kv.low is not None
             assert kv.high is not None
             assert kv.low < kv.value < kv.high
+
+
+def test_the_interval_of_the_cache_is_the_reserves_turned_round() -> None:
+    one = on("l40s", engine="vllm==0.24")
+    kept, kv = reserve(one), predicted_kv(one)
+    assert kv.low == kv.value + kept.claimed - kept.high
+    assert kv.high == kv.value + kept.claimed - kept.low
+
+
+@pytest.mark.parametrize(("utilization", "stage"), [(0.977, "started"), (0.98, "graphs")])
+def test_graphs_outside_the_share_may_use_the_profiled_batchs_memory(utilization: float, stage: str) -> None:
+    one = on("l40s", "llama-2-7b", engine="vllm==0.19.1", utilization=utilization, max_num_batched_tokens=256)
+    kept, outside = reserve(one), one.usable - one.budget - coefficients("vllm")["context_bytes"].value
+    assert kept.graphs > outside > 0
+    assert start(one).stage == stage
+    assert (kept.graphs > outside + kept.activations) == (stage == "graphs")
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,84 @@ def test_the_corrected_command_changes_only_what_it_must() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "corrected"),
+    [
+        (
+            "cd /srv && HF_HOME=~/.cache vllm serve $MODEL --max-model-len 8192 | tee log",
+            "cd /srv && HF_HOME=~/.cache vllm serve $MODEL --max-model-len 100 | tee log",
+        ),
+        ("vllm serve m --max-model-len 8192; echo done > log", "vllm serve m --max-model-len 100; echo done > log"),
+        ("nohup vllm serve m --port 1 >& out.log &", "nohup vllm serve m --port 1 --max-model-len 100 >& out.log &"),
+        ("vllm serve m --port 1 2>&1 | tee x", "vllm serve m --port 1 --max-model-len 100 2>&1 | tee x"),
+        (
+            "export A=1\nvllm serve m --port 8000\necho done",
+            "export A=1\nvllm serve m --port 8000 --max-model-len 100\necho done",
+        ),
+        ("vllm serve m \\\n  # why\n  --port 3", "vllm serve m --port 3 --max-model-len 100"),
+        ("(vllm serve m)", "( vllm serve m --max-model-len 100 )"),
+        (
+            """vllm serve m --api-key "$KEY" --hf-overrides '{"a": 1}'""",
+            """vllm serve m --api-key "$KEY" --hf-overrides '{"a": 1}' --max-model-len 100""",
+        ),
+    ],
+)
+def test_the_shell_around_the_arguments_is_given_back_as_it_was(text: str, corrected: str) -> None:
+    assert read_command(text).corrected({"--max-model-len": "100"}) == corrected
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("docker run --name vllm -v ~/.cache/vllm:/root/.cache vllm/vllm-openai:latest --model m", None),
+        ("docker run --entrypoint vllm vllm/vllm-openai serve m", None),
+        ("podman run docker.io/vllm/vllm-openai:v0.11.0 m", "0.11.0"),
+        ("docker run rocm/vllm:rocm6.3.1_vllm_0.8.5_20250513 vllm serve m", "0.8.5"),
+        ("docker run nvcr.io/nvidia/vllm:25.09-py3 vllm serve m", None),
+        ("docker run vllm/vllm-openai@sha256:0123abcd --model m", None),
+    ],
+)
+def test_images_with_and_without_a_version(text: str, version: str | None) -> None:
+    assert looks_like_command(text)
+    found = read_command(text)
+    assert (found.model, found.version) == ("m", version)
+
+
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        ("--trust-remote-code m", {}),
+        ("--enable-auto-tool-choice --port 8000 m --enforce-eager", {"enforce_eager": True}),
+        ("m --enforce-eager False --max-num-seqs 8", {"enforce_eager": False, "max_num_seqs": 8}),
+        ("m --enforce-eager=true", {"enforce_eager": True}),
+        ("--no-enforce-eager m", {"enforce_eager": False}),
+        ("--enable-chunked-prefill true m", {}),
+    ],
+)
+def test_switches_take_no_word_but_a_truth(flags: str, options: dict[str, object]) -> None:
+    found = read_command("vllm serve " + flags)
+    assert (found.model, found.options) == ("m", options)
+
+
+def test_a_switch_is_taken_out_with_its_truth() -> None:
+    command = read_command("vllm serve m --enforce-eager False --port 1")
+    assert command.corrected({"--enforce-eager": ""}) == "vllm serve m --port 1 --enforce-eager"
+
+
+def test_arguments_of_a_container_are_given_back_without_its_image(tmp_path: Path) -> None:
+    path = tmp_path / "compose.yaml"
+    path.write_text(COMPOSE)
+    corrected = read_command(str(path)).corrected({"--max-model-len": "100"})
+    assert corrected == "--model Qwen/Qwen3-8B --tensor-parallel-size 2 --max-model-len 100"
+
+
+@pytest.mark.parametrize("part", ["${", "$(", "\"'", " ", "\n", "`", "\\\n", "-\n", "("])
+def test_hostile_commands_end_soon(part: str) -> None:
+    """Reading takes time in proportion to the text: this test would run for hours otherwise."""
+    with contextlib.suppress(BadInput):
+        read_command(("vllm serve m " + part * 100_000)[:199_999])
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "echo hello",

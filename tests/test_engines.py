@@ -8,6 +8,8 @@ from narrows.deployment import deploy
 from narrows.engines import find_engine
 from narrows.engines.version import parse_version
 from narrows.hardware import find_accelerator
+from narrows.memory import reserve
+from narrows.memory.activations import graphs_inside, sampler_of
 from narrows.models import load_model
 from narrows.text import BadInput
 
@@ -46,6 +48,29 @@ def test_the_memory_law_follows_the_version(engine: str, utilization: float, gra
     facts = find_engine(engine)
     assert (facts.gpu_memory_utilization, facts.graphs_in_budget, facts.nccl_in_budget) == (utilization, graphs, nccl)
     assert facts.assumptions == ()
+
+
+@pytest.mark.parametrize(
+    ("engine", "sampler", "graphs"),
+    [
+        ("0.24", "flashinfer", True),
+        ("0.25", "none", False),
+        ("0.26", "second_runner", False),
+        ("0.28", "second_runner", True),
+    ],
+)
+def test_what_the_second_runner_counts_for_a_dense_model(engine: str, sampler: str, graphs: bool) -> None:
+    one = deploy(load_model("llama-3.1-8b"), find_accelerator("l40s"), engine=f"vllm=={engine}")
+    assert (sampler_of(one), graphs_inside(one)) == (sampler, graphs)
+
+
+def test_intervals_are_wider_for_versions_without_a_scored_start() -> None:
+    widths = []
+    for engine in ("0.22.1", "0.23"):
+        one = reserve(deploy(load_model("llama-3.1-8b"), find_accelerator("l40s"), engine=f"vllm=={engine}"))
+        widths.append(one.high - one.low)
+        assert ("was scored yet" in " ".join(map(str, one.basis))) == (engine == "0.23")
+    assert widths[1] > 2 * widths[0]
 
 
 def test_every_fact_names_its_source() -> None:

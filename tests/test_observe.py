@@ -483,6 +483,12 @@ class Endless(io.RawIOBase):
         return (self.filler * (size // len(self.filler) + 1))[:size]
 
 
+def test_what_stands_beyond_the_longest_line_is_not_read() -> None:
+    fact = b"GPU KV cache size: 1,234 tokens"
+    for before, read in ((LONGEST // 2, True), (LONGEST, False)):
+        assert (observe(io.BytesIO(b" " * before + fact + b"\n"))[-1].kv_tokens is not None) is read
+
+
 @pytest.mark.parametrize("filler", [b"x", b"GPU KV cache size: 1,234 tokens ", b"9", b"\r", b"\x00\xff"])
 def test_a_line_of_a_gigabyte_is_read_in_bounded_memory(filler: bytes) -> None:
     held = [len(block.data) for block in blocks(Endless(2**30, filler), 2**40)]  # type: ignore[arg-type]

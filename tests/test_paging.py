@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from narrows.deployment import deploy
+from narrows.engines.paging import paging_rules
 from narrows.hardware import find_accelerator
-from narrows.memory.paging import Paging, paging
+from narrows.memory.paging import LayerPages, Paging, lay_out, paging
 from narrows.models import read_config
 
 from .conftest import DATA
@@ -68,3 +70,12 @@ def test_a_pool_admits_one_block_less_than_its_log_states() -> None:
     pool = 32 * found.block_bytes
     assert found.tokens(pool, 4096) == 4096
     assert found.longest(pool, 8192) == 3968
+
+
+@pytest.mark.parametrize(("full", "windowed", "groups"), [(5, 4, 3), (6, 5, 2), (4, 4, 2), (4, 1, 5)])
+def test_groups_are_as_large_as_the_rarest_kind_unless_the_commonest_has_hardly_more(
+    full: int, windowed: int, groups: int
+) -> None:
+    """1.25 times as many is too many: 5 and 4 layers make groups of 4, 6 and 5 layers make groups of 6."""
+    counts = Counter({LayerPages(4096): full, LayerPages(4096, window=1024): windowed})
+    assert lay_out(counts, paging_rules("vllm", "cuda"), 16, 2048).group_count == groups

@@ -205,6 +205,8 @@ def fit(
                 )
             )
     deployments = [deploy(spec, find_accelerator(name), **options) for name in names]
+    if pasted is not None and pasted.options.get("max_len") == "auto" and max_len is None:
+        deployments = [_longest(one, options, notes) for one in deployments]
     first = deployments[0]
     given = whole("--prompt", prompt) if prompt is not None else max(1, first.max_length // 2)
     if given > first.max_length:
@@ -221,6 +223,21 @@ def fit(
         assumptions=(*_assumptions(spec, deployments, prompt is None, given), *notes),
         sources=_sources(spec, deployments, candidates),
     )
+
+
+def _longest(deployment: Deployment, options: dict[str, Any], notes: list[Text]) -> Deployment:
+    """The deployment with the length that an engine told `--max-model-len auto` takes: the longest that it can hold."""
+    most = capacity(deployment, 1).max_length
+    if not 0 < most < deployment.max_length:
+        return deployment
+    notes.append(
+        Text(
+            "--max-model-len auto: {gpu} holds one sequence of {length} tokens",
+            gpu=deployment.accelerator.name,
+            length=most,
+        )
+    )
+    return deploy(deployment.model, deployment.accelerator, **{**options, "max_length": most})
 
 
 def _assumptions(model: ModelSpec, deployments: list[Deployment], half: bool, prompt: int) -> tuple[Text, ...]:
@@ -319,6 +336,8 @@ def _pasted(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
         del options["max_len"]
     if options.pop("data_parallel", 1) != 1:
         notes.append(Text("data parallel: every replica is alike; the figures are of one"))
+    if command.ignored:
+        notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
         if options.pop(name, None):
             notes.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))

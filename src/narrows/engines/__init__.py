@@ -52,6 +52,7 @@ class _Facts(msgspec.Struct, frozen=True):
     newest: str
     gpu_memory_utilization_flag: str
     as_of: str
+    measured_to: str
     source: str
     gpu_memory_utilization: tuple[Since[float], ...]
     graphs_in_budget: tuple[Since[bool], ...]
@@ -59,7 +60,8 @@ class _Facts(msgspec.Struct, frozen=True):
     counts_reserved: tuple[Since[bool], ...]
     sampler: tuple[Since[Sampler], ...]
     second_runner: tuple[Since[Literal["none", "dense", "all"]], ...]
-    second_runner_profiles: tuple[Since[bool], ...]
+    second_runner_sampler: tuple[Since[bool], ...]
+    second_runner_graphs: tuple[Since[bool], ...]
     whole_prompts: tuple[Since[bool], ...]
     chunk_above: tuple[Since[tuple[int, int]], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
@@ -74,11 +76,12 @@ class Engine(msgspec.Struct, frozen=True):
     nccl_in_budget: the communication library's buffers come out of that share (older versions) or on top of it.
     counts_reserved: the peak counts all that the allocator has reserved (older versions), not what was in use.
     sampler: how top-k and top-p are done, which decides the memory of sampling: by sorting all logits, or fused.
-    second_runner: models that vLLM's model runner V2 runs; second_runner_profiles: it sets memory aside for graphs and
-        for sampling, the latter shared out over tensor-parallel ranks.
+    second_runner: models that vLLM's model runner V2 runs; second_runner_sampler: it sets memory aside for sampling,
+        shared out over tensor-parallel ranks; second_runner_graphs: it does so for graphs.
     whole_prompts: a step takes whole prompts, so the profiled batch is max_model_len tokens; above `chunk_above[0]`
         tokens prompts are cut, into steps of `chunk_above[1]` tokens.
     tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
+    measured: the version is not newer than the newest whose logs the memory law was scored on.
     sources: fact → where it is from. assumptions: what had to be assumed about the version.
     """
 
@@ -91,11 +94,13 @@ class Engine(msgspec.Struct, frozen=True):
     counts_reserved: bool
     sampler: Sampler
     second_runner: Literal["none", "dense", "all"]
-    second_runner_profiles: bool
+    second_runner_sampler: bool
+    second_runner_graphs: bool
     whole_prompts: bool
     chunk_above: tuple[int, int]
     tokens_as_concurrency: bool
     scheduler_defaults: tuple[SchedulerDefault, ...]
+    measured: bool
     source: str
     as_of: str
     sources: dict[str, str]
@@ -129,7 +134,8 @@ _BY_VERSION = (
     "counts_reserved",
     "sampler",
     "second_runner",
-    "second_runner_profiles",
+    "second_runner_sampler",
+    "second_runner_graphs",
     "whole_prompts",
     "chunk_above",
     "tokens_as_concurrency",
@@ -223,6 +229,7 @@ def _engine(facts: _Facts, version: Version, assumptions: tuple[Text, ...]) -> E
         name=facts.name,
         version=version_text(version),
         gpu_memory_utilization_flag=facts.gpu_memory_utilization_flag,
+        measured=version[:2] <= _known(facts.measured_to)[:2],
         source=facts.source,
         as_of=facts.as_of,
         sources={name: one.source for name, one in held.items()},

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,20 @@ from narrows.text import BadInput
 MOST_CHARACTERS = 200_000
 _ENTRY = re.compile(r"(^|/)vllm$")
 _MODULE = "vllm.entrypoints.openai.api_server"
-_IMAGE = re.compile(r"vllm[\w.-]*(?:/[\w.-]+)?:v?(\d+\.\d+(?:\.\d+)?)")
+_IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]*vllm[\w.-]*(?:/[\w.-]+)*(?::(?P<tag>[\w.-]+))?(?:@sha256:\w+)?")
+_TAG = re.compile(r"(?:^v?|vllm[_-]v?)([01]\.\d+(?:\.\d+)?)")
+"""The version in an image's tag; a tag such as 25.09 numbers the image, not the engine."""
+_SWITCH = re.compile(r"--(no|enable|disable|skip|use|allow|return)-")
+"""How the engine spells flags that take no value; the others are in the data."""
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+
+
+class Word(NamedTuple):
+    """One word of a command: what it says, and how it was written. operator: the shell's, such as `&&`."""
+
+    text: str
+    written: str
+    operator: bool = False
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -33,7 +46,8 @@ class Flag(msgspec.Struct, frozen=True):
 class EngineCommand(msgspec.Struct, frozen=True):
     """A start command: engine, version where an image names it, model, options by name, and its words.
 
-    ignored: flags that do not bear on memory. words: the command itself, so that it can be given back corrected.
+    ignored: flags that do not bear on memory. before, arguments, after: the command's own words, those in the middle
+    the engine's, so that it can be given back corrected.
     """
 
     engine: str
@@ -41,28 +55,34 @@ class EngineCommand(msgspec.Struct, frozen=True):
     model: str
     options: dict[str, Any]
     ignored: tuple[str, ...]
-    words: tuple[str, ...]
+    before: tuple[Word, ...]
+    arguments: tuple[Word, ...]
+    after: tuple[Word, ...]
 
     def corrected(self, changes: dict[str, str | None]) -> str:
-        """The command with `flag: value` set in place of what stands there; None takes the flag out."""
+        """The command with `flag: value` set in place of what stands there; None takes the flag out.
+
+        Everything but the engine's arguments is given back as it was written: the shell around them is not ours.
+        """
         flags = flag_table(self.engine)
         kept: list[str] = []
         names = {spelling for flag in changes for spelling in (flags[flag].flags if flag in flags else (flag,))}
-        skip = False
-        for word in self.words:
-            if skip:
-                skip = False
+        skip = ""
+        for word in self.arguments:
+            taken, skip = skip, ""
+            if taken == "value" or (taken == "truth" and word.text.lower() in _TRUTHS):
                 continue
-            name, equals, _ = word.partition("=")
-            if _spelled(name) in names:
+            name, equals, _ = word.text.partition("=")
+            if _spelled(name) not in names:
+                kept.append(word.written)
+            elif not equals:
                 found = flags.get(_spelled(name))
-                skip = not equals and (found is None or found.kind != "switch")
-                continue
-            kept.append(word)
+                skip = "truth" if found is not None and found.kind == "switch" else "value"
         for flag, value in changes.items():
             if value is not None:
-                kept += [flag, value] if value else [flag]
-        return shlex.join(kept)
+                kept += [flag, shlex.quote(value)] if value else [flag]
+        written = [*(word.written for word in self.before), *kept, *(word.written for word in self.after)]
+        return " ".join(filter(None, written)).replace(" \n ", "\n").replace(" ; ", "; ")
 
 
 @cache
@@ -77,7 +97,7 @@ def flag_table(engine: str) -> dict[str, Flag]:
 def looks_like_command(text: str) -> bool:
     """Whether the text is a start command or the path of a YAML file, rather than a model."""
     return text.strip().endswith((".yml", ".yaml")) or bool(
-        re.search(r"vllm\s+serve\s|vllm[.\w/:-]*\s.*--model", text, re.S)
+        re.search(r"vllm\s+serve\s|vllm[.\w/:-]*\s.*--model|(docker|podman|nerdctl)\s+run\s.*vllm", text, re.S)
     )
 
 
@@ -93,56 +113,79 @@ def read_command(text: str) -> EngineCommand:
     return _from_words(_split(text))
 
 
-def _from_words(words: list[str], version: str | None = None) -> EngineCommand:
+def _from_words(words: list[Word], version: str | None = None) -> EngineCommand:
     """Find where the engine's own arguments begin, then read them."""
-    begin = None
+    begin, container = None, False
     for index, word in enumerate(words):
-        following = words[index + 1] if index + 1 < len(words) else ""
-        if _ENTRY.search(word) and following == "serve":
+        following = words[index + 1].text if index + 1 < len(words) else ""
+        if _ENTRY.search(word.text) and following == "serve":
             begin = index + 2
-        elif word == _MODULE or word.endswith("vllm/entrypoints/openai/api_server.py"):
+            break
+        if word.text == _MODULE or word.text.endswith("vllm/entrypoints/openai/api_server.py"):
             begin = index + 1
-        elif begin is None and (match := _IMAGE.search(word)) and not word.startswith("-"):
-            version, begin = match[1], index + 1
+            break
+        if word.text == "run" and index and words[index - 1].text.rpartition("/")[2] in ("docker", "podman", "nerdctl"):
+            container = True
+        if begin is None and (found := _image(word.text)) and (container or found[1]):
+            version, begin = found[1] or version, index + (2 if following == "serve" else 1)
     if begin is None:
         raise BadInput(
             "this is not a start command narrows reads; paste one such as: vllm serve MODEL --max-model-len 32768"
         )
-    return _arguments(words, begin, version)
+    end = next((index for index in range(begin, len(words)) if words[index].operator), len(words))
+    return _arguments(words[:begin], words[begin:end], words[end:], version)
 
 
-def _arguments(words: list[str], begin: int, version: str | None) -> EngineCommand:
+def _image(text: str) -> tuple[str, str | None] | None:
+    """(image, version in its tag) if the word names a container image of the engine."""
+    match = _IMAGE.fullmatch(text)
+    if match is None or not ("/" in text or match["tag"]):
+        return None
+    version = _TAG.search(match["tag"] or "")
+    return text, version[1] if version else None
+
+
+def _arguments(before: list[Word], arguments: list[Word], after: list[Word], version: str | None) -> EngineCommand:
     flags, options, ignored, free = flag_table("vllm"), {}, [], []
-    index = begin
-    while index < len(words):
-        word = words[index]
+    texts = [word.text for word in arguments]
+    index = 0
+    while index < len(texts):
+        word = texts[index]
         index += 1
-        if word in ("&&", "||", "|", ";", "&") or word.startswith(("2>", ">")):
-            break
         if not word.startswith("-"):
             free.append(word)
             continue
         name, equals, value = word.partition("=")
-        flag = flags.get(_spelled(name))
-        if flag is None:
+        spelled = _spelled(name)
+        flag = flags.get(spelled)
+        opposite = flags.get(spelled.replace("--no-", "--", 1)) if spelled.startswith("--no-") else None
+        if opposite is not None and opposite.kind == "switch" and opposite.option:
+            options[opposite.option] = False
+            continue
+        if flag is None or not flag.option:
             ignored.append(name[:60])
-            # a flag narrows does not know may have a value, and a value is not the model
-            if not equals and index < len(words) and not words[index].startswith("-"):
+        following = texts[index] if index < len(texts) and not equals else ""
+        if flag.kind == "switch" if flag is not None else _SWITCH.match(spelled):
+            said = _TRUTHS.get((value if equals else following).lower())
+            index += not equals and said is not None
+            if flag is not None and flag.option:
+                options[flag.option] = said is not False
+        elif flag is None or not flag.option:
+            # a flag narrows does not read may have a value, and a value is not the model
+            index += bool(following) and not following.startswith("-")
+        else:
+            if not equals:
+                if index >= len(texts):
+                    raise BadInput("{flag} has no value in the command", flag=name)
+                value = following
                 index += 1
-            continue
-        if flag.kind == "switch":
-            options[flag.option] = value.lower() not in ("false", "0")
-            continue
-        if not equals:
-            if index >= len(words):
-                raise BadInput("{flag} has no value in the command", flag=name)
-            value = words[index]
-            index += 1
-        options[flag.option] = _value(flag, name, value)
+            options[flag.option] = _value(flag, name, value)
     model = options.pop("model", None) or (free[0] if free else None)
     if model is None:
         raise BadInput("the command names no model; it stands after 'vllm serve' or after --model")
-    return EngineCommand("vllm", version, str(model), options, tuple(ignored), tuple(words))
+    return EngineCommand(
+        "vllm", version, str(model), options, tuple(ignored), tuple(before), tuple(arguments), tuple(after)
+    )
 
 
 def _spelled(name: str) -> str:
@@ -199,7 +242,7 @@ def _from_yaml(path: str) -> EngineCommand:
     raise problem or BadInput("'{path}' starts no engine that narrows reads", path=path[-100:])
 
 
-def _containers(value: Any, depth: int) -> Iterator[tuple[list[str], str | None]]:
+def _containers(value: Any, depth: int) -> Iterator[tuple[list[Word], str | None]]:
     """(words, version) of everything that has an image or a command, wherever it stands in the document."""
     if depth > 30:
         return
@@ -211,30 +254,80 @@ def _containers(value: Any, depth: int) -> Iterator[tuple[list[str], str | None]
         parts = [value[key] for key in ("entrypoint", "command", "args") if key in value]
         if isinstance(image, str) and parts:
             words = _script([word for part in parts for word in _words(part)])
-            match = _IMAGE.search(image)
-            named = any(_ENTRY.search(word) or word == _MODULE for word in words)
-            yield (words if named or "vllm" not in image else [image, *words]), match[1] if match else None
+            named = any(_ENTRY.search(word.text) or word.text == _MODULE for word in words)
+            found = _image(image)
+            # the image starts the engine: its name is no part of the arguments, so nothing of it is given back
+            starts = [] if named or "vllm" not in image else [Word("vllm", ""), Word("serve", "")]
+            yield [*starts, *words], found[1] if found else None
         for one in value.values():
             yield from _containers(one, depth + 1)
 
 
-def _words(part: Any) -> list[str]:
+def _words(part: Any) -> list[Word]:
     """A command as a list of words: a string is split as a shell would."""
     if isinstance(part, str):
         return _split(part)
-    return [str(word) for word in part] if isinstance(part, list) else []
+    return [Word(str(word), _quoted(str(word))) for word in part] if isinstance(part, list) else []
 
 
-def _script(words: list[str]) -> list[str]:
+def _quoted(word: str) -> str:
+    """A word of a list, for a command line: quoted where a shell would read it otherwise, variables left alone."""
+    return word if re.fullmatch(r"[\w@%+=:,./~${}()-]+", word) else shlex.quote(word)
+
+
+def _script(words: list[Word]) -> list[Word]:
     """What a shell's `-c` runs, in place of the shell."""
-    if len(words) >= 2 and words[0].rpartition("/")[2] in ("sh", "bash") and words[1] in ("-c", "-lc"):
-        return [word for script in words[2:] for word in _split(script)]
+    texts = [word.text for word in words[:2]]
+    if len(texts) == 2 and texts[0].rpartition("/")[2] in ("sh", "bash") and re.fullmatch("-[elux]*c", texts[1]):
+        return [word for script in words[2:] for word in _split(script.text)]
     return words
 
 
-def _split(text: str) -> list[str]:
-    """A command's words, lines that end in a backslash joined."""
+_PART = (
+    r"""(?:[^\s'"\\;&|<>()`$#]|(?<=\S)\#|\\.|'[^']*'|"(?:\\.|[^"\\])*\""""
+    r"""|`[^`]*`|\$\([^()]{0,200}\)|\$\{[^}]{0,200}\}|\$)+"""
+)
+_SHELL = re.compile(
+    rf"(?P<comment>\#[^\n]*)|(?P<operator>(?:&>>?|\d?>&|\d?>>?)\s*(?:(?:{_PART}))?|&&|\|\||[;&|()<\n])|(?P<word>{_PART})|\s+",
+    re.S,
+)
+
+
+def _lines(text: str) -> str:
+    """The text with lines joined that a shell would join, or that were broken before or after a flag."""
+    joined = ""
+    for line in (line.strip() for line in text.split("\n")):
+        if line.startswith("#"):
+            continue
+        goes_on = line.startswith("-") or re.search(r"(?:^|\s)(?:-[\w-]*|serve)$", joined[-80:])
+        if joined.endswith("\\"):
+            joined, goes_on = joined[:-1].rstrip(), True
+        joined += ("" if not joined else " " if goes_on else "\n") + line if line else ""
+    return joined
+
+
+def _split(text: str) -> list[Word]:
+    """A command's words and operators as a shell sees them."""
+    text = _lines(text)
+    found, at = [], 0
+    while at < len(text):
+        match = _SHELL.match(text, at)
+        if match is None:
+            raise BadInput("the command cannot be read ({reason}); check its quotes", reason=text[at : at + 40])
+        at = match.end()
+        written = match[0]
+        if match["operator"]:
+            found.append(Word(written.strip() or "\n", written.strip(" ") or "\n", True))
+        elif match["word"]:
+            found.append(Word(_unquoted(written), written))
+    return found
+
+
+def _unquoted(written: str) -> str:
+    """What a word says: without its quotes; what a shell would put in is left as it stands."""
+    if "`" in written or "$(" in written:
+        return written
     try:
-        return shlex.split(re.sub(r"\\\s*\n", " ", text).replace("\n", " "))
+        return "".join(shlex.split(written))
     except ValueError as error:
         raise BadInput("the command cannot be read ({reason}); check its quotes", reason=str(error)) from None

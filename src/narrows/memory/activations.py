@@ -50,13 +50,13 @@ def second_runner(deployment: Deployment) -> bool:
 def graphs_inside(deployment: Deployment) -> bool:
     """Whether memory of CUDA graphs comes out of the engine's share."""
     engine = deployment.engine
-    return engine.graphs_in_budget and (engine.second_runner_profiles or not second_runner(deployment))
+    return engine.graphs_in_budget and (engine.second_runner_graphs or not second_runner(deployment))
 
 
 def sampler_of(deployment: Deployment) -> str:
     """What sampling is profiled: `sort`, `triton`, `flashinfer`, `second_runner`, or `none` where it is not."""
     if second_runner(deployment):
-        return "second_runner" if deployment.engine.second_runner_profiles else "none"
+        return "second_runner" if deployment.engine.second_runner_sampler else "none"
     written = deployment.accelerator.compute_capability
     if deployment.engine.sampler == "sort" or written is None:
         return deployment.engine.sampler
