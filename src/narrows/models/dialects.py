@@ -6,6 +6,8 @@ file. Source of the names: the state dicts of the model classes in transformers 
 
 from __future__ import annotations
 
+from narrows.models.dialects_older import OLDER
+
 _LAYER = "model.layers.{}."
 
 
@@ -25,6 +27,10 @@ def _decoder(**changes: str) -> dict[str, str]:
             "pre_feedforward_layernorm",
             "post_feedforward_layernorm",
             "pre_ff_layernorm",
+            "post_self_attn_layernorm",
+            "post_mlp_layernorm",
+            "attention_layernorm",
+            "feedforward_layernorm",
         )
     }
     return {
@@ -35,7 +41,10 @@ def _decoder(**changes: str) -> dict[str, str]:
         **biases,
         "attention.q_norm": f"{_LAYER}self_attn.q_norm.weight",
         "attention.k_norm": f"{_LAYER}self_attn.k_norm.weight",
+        "attention.inner_norm": f"{_LAYER}self_attn.attn_sub_norm.weight",
         "attention.sinks": f"{_LAYER}self_attn.sinks",
+        "mlp.inner_norm": f"{_LAYER}mlp.ffn_sub_norm.weight",
+        "mlp.activation": f"{_LAYER}mlp.act_fn.alpha_p",
         **mlp,
         **mlp_biases,
         "router": f"{_LAYER}mlp.gate.weight",
@@ -43,6 +52,9 @@ def _decoder(**changes: str) -> dict[str, str]:
         **shared,
         "shared_gate": f"{_LAYER}mlp.shared_expert_gate.weight",
         **norms,
+        **{f"{role}.bias": f"{name.removesuffix('.weight')}.bias" for role, name in norms.items()},
+        "final_norm.bias": "model.norm.bias",
+        "head.bias": "lm_head.bias",
         **changes,
     }
 
@@ -94,14 +106,70 @@ _DELTA = {
 
 _DECODER = _decoder()
 
+_DEEPSEEK_SHARED = {
+    **{f"shared.{k}": f"{_LAYER}mlp.shared_experts.{k}_proj.weight" for k in ("gate", "up", "down")},
+    **{f"shared.{k}.bias": f"{_LAYER}mlp.shared_experts.{k}_proj.bias" for k in ("gate", "up", "down")},
+    "router.correction": f"{_LAYER}mlp.gate.e_score_correction_bias",
+}
+
+_MIXTRAL_EXPERTS = {
+    f"experts.{role}": f"{_LAYER}block_sparse_moe.experts.{{}}.{name}.weight"
+    for role, name in (("gate", "w1"), ("down", "w2"), ("up", "w3"))
+}
+
 DIALECTS: dict[str, dict[str, str]] = {
     "llama": _DECODER,
     "mixtral": _decoder(
         router=f"{_LAYER}block_sparse_moe.gate.weight",
+        **_MIXTRAL_EXPERTS,
+    ),
+    "minimax_m2": _decoder(
+        router=f"{_LAYER}block_sparse_moe.gate.weight",
+        **{"router.correction": f"{_LAYER}block_sparse_moe.e_score_correction_bias"},
+        **_MIXTRAL_EXPERTS,
+    ),
+    "granitemoe": _decoder(
+        router=f"{_LAYER}block_sparse_moe.router.layer.weight",
+        **{f"experts.{k}": f"{_LAYER}block_sparse_moe.input_linear.weight" for k in ("gate", "up")},
+        **{f"shared.{k}": f"{_LAYER}shared_mlp.input_linear.weight" for k in ("gate", "up")},
         **{
-            f"experts.{role}": f"{_LAYER}block_sparse_moe.experts.{{}}.{name}.weight"
-            for role, name in (("gate", "w1"), ("down", "w2"), ("up", "w3"))
+            "experts.down": f"{_LAYER}block_sparse_moe.output_linear.weight",
+            "shared.down": f"{_LAYER}shared_mlp.output_linear.weight",
         },
+    ),
+    "glm": _decoder(**{f"mlp.{k}": f"{_LAYER}mlp.gate_up_proj.weight" for k in ("gate", "up")}),
+    "hunyuan": _decoder(
+        router=f"{_LAYER}mlp.gate.wg.weight",
+        **{
+            "attention.q_norm": f"{_LAYER}self_attn.query_layernorm.weight",
+            "attention.k_norm": f"{_LAYER}self_attn.key_layernorm.weight",
+        },
+        **{f"shared.{k}": f"{_LAYER}mlp.shared_mlp.{k}_proj.weight" for k in ("gate", "up", "down")},
+    ),
+    "phi": _decoder(
+        final_norm="model.final_layernorm.weight",
+        **{
+            "final_norm.bias": "model.final_layernorm.bias",
+            "attention.o": f"{_LAYER}self_attn.dense.weight",
+            "attention.o.bias": f"{_LAYER}self_attn.dense.bias",
+            "mlp.up": f"{_LAYER}mlp.fc1.weight",
+            "mlp.up.bias": f"{_LAYER}mlp.fc1.bias",
+            "mlp.down": f"{_LAYER}mlp.fc2.weight",
+            "mlp.down.bias": f"{_LAYER}mlp.fc2.bias",
+        },
+        **{f"attention.{k}_norm": f"{_LAYER}self_attn.{k}_layernorm.weight" for k in "qk"},
+        **{f"attention.{k}_norm.bias": f"{_LAYER}self_attn.{k}_layernorm.bias" for k in "qk"},
+    ),
+    "starcoder2": _decoder(
+        **{
+            "mlp.up": f"{_LAYER}mlp.c_fc.weight",
+            "mlp.up.bias": f"{_LAYER}mlp.c_fc.bias",
+            "mlp.down": f"{_LAYER}mlp.c_proj.weight",
+            "mlp.down.bias": f"{_LAYER}mlp.c_proj.bias",
+        }
+    ),
+    "stablelm": _decoder(
+        **{f"attention.{k}_norm": f"{_LAYER}self_attn.{k}_layernorm.norms.weight" for k in "qk"},
     ),
     "phi3": _decoder(
         **{f"attention.{k}": f"{_LAYER}self_attn.qkv_proj.weight" for k in "qkv"},
@@ -113,9 +181,7 @@ DIALECTS: dict[str, dict[str, str]] = {
     },
     "deepseek": _decoder(
         **{role: f"{_LAYER}self_attn.{name}" for role, name in _MLA.items()},
-        **{f"shared.{k}": f"{_LAYER}mlp.shared_experts.{k}_proj.weight" for k in ("gate", "up", "down")},
-        **{f"shared.{k}.bias": f"{_LAYER}mlp.shared_experts.{k}_proj.bias" for k in ("gate", "up", "down")},
-        **{"router.correction": f"{_LAYER}mlp.gate.e_score_correction_bias"},
+        **_DEEPSEEK_SHARED,
     ),
     "gpt_oss": _decoder(
         router=f"{_LAYER}mlp.router.weight",
@@ -137,21 +203,5 @@ DIALECTS: dict[str, dict[str, str]] = {
         ".mlp.",
         ".feed_forward.",
     ),
-    "gpt2": {
-        "embedding": "wte.weight",
-        "position_embedding": "wpe.weight",
-        "final_norm": "ln_f.weight",
-        "final_norm.bias": "ln_f.bias",
-        "head": "lm_head.weight",
-        **{f"attention.{k}": "h.{}.attn.c_attn.weight" for k in "qkv"},
-        **{f"attention.{k}.bias": "h.{}.attn.c_attn.bias" for k in "qkv"},
-        "attention.o": "h.{}.attn.c_proj.weight",
-        "attention.o.bias": "h.{}.attn.c_proj.bias",
-        "mlp.up": "h.{}.mlp.c_fc.weight",
-        "mlp.up.bias": "h.{}.mlp.c_fc.bias",
-        "mlp.down": "h.{}.mlp.c_proj.weight",
-        "mlp.down.bias": "h.{}.mlp.c_proj.bias",
-        **{f"norm.{k}": f"h.{{}}.{k}.weight" for k in ("ln_1", "ln_2")},
-        **{f"norm.{k}.bias": f"h.{{}}.{k}.bias" for k in ("ln_1", "ln_2")},
-    },
+    **OLDER,
 }

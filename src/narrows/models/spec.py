@@ -124,7 +124,14 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     head_tied: bool
     positions: int = 0
     """Learned absolute positions (GPT-2); 0 for rotary ones."""
+    final_norm: bool = True
+    """Whether the last norm has a weight (OLMo's has none)."""
     final_norm_bias: bool = False
+    head_bias: bool = False
+    embedding_norm: bool = False
+    """A LayerNorm after the embedding (BLOOM)."""
+    embedding_width: int = 0
+    """Width of the embedding and the head where they are projected to and from the hidden size (OPT); 0: the same."""
     towers: tuple[Tower, ...] = ()
     source: str = ""
     assumptions: tuple[Text, ...] = ()
@@ -149,14 +156,24 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def outer_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """(component, tensor) of what stands before and after the layers. Vocabulary rows are shared out by TP."""
-        yield "embedding", Tensor("embedding", (self.vocab, self.hidden), "table", self.vocab)
+        width = self.embedding_width or self.hidden
+        yield "embedding", Tensor("embedding", (self.vocab, width), "table", self.vocab)
+        if self.embedding_width:
+            yield "embedding", Tensor("embedding.in", (self.hidden, width), "plain")
+            yield "head", Tensor("embedding.out", (width, self.hidden), "plain")
         if self.positions:
             yield "embedding", Tensor("position_embedding", (self.positions, self.hidden), "table")
-        yield "norms", Tensor("final_norm", (self.hidden,), "vector")
+        if self.embedding_norm:
+            yield "norms", Tensor("embedding_norm", (self.hidden,), "vector")
+            yield "norms", Tensor("embedding_norm.bias", (self.hidden,), "vector")
+        if self.final_norm:
+            yield "norms", Tensor("final_norm", (self.hidden,), "vector")
         if self.final_norm_bias:
             yield "norms", Tensor("final_norm.bias", (self.hidden,), "vector")
         if not self.head_tied:
-            yield "head", Tensor("head", (self.vocab, self.hidden), "plain", self.vocab)
+            yield "head", Tensor("head", (self.vocab, width), "plain", self.vocab)
+        if self.head_bias:
+            yield "head", Tensor("head.bias", (self.vocab,), "vector", self.vocab)
 
     def tensor_table(self) -> list[TensorRow]:
         """Every tensor of the model as the checkpoint names and stores it, towers included."""

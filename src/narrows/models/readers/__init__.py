@@ -7,6 +7,7 @@ reader and enter it here under its `model_type`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,16 @@ _MODULES = {
     "gpt_oss": "gpt_oss",
     "jamba": "jamba",
     "gpt2": "gpt2",
+    **dict.fromkeys(
+        (
+            *("glm", "glm4", "seed_oss", "ernie4_5", "hunyuan_v1_dense", "cohere", "cohere2", "olmo", "olmo2", "olmo3"),
+            *("phi", "starcoder2", "stablelm", "granite", "smollm3", "exaone4", "nemotron", "arcee", "apertus"),
+            *("helium", "internlm3", "bitnet", "ministral3", "minimax_m2", "olmoe", "phimoe", "granitemoe"),
+            *("granitemoeshared", "glm4_moe", "solar_open", "dots1"),
+        ),
+        "like_llama",
+    ),
+    **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 
 FAMILIES = tuple(_MODULES)
@@ -46,5 +57,7 @@ def reader_of(model_type: str) -> Callable[[Fields], ModelSpec] | None:
     module = _MODULES.get(model_type)
     if module is None:
         return None
-    found: Callable[[Fields], ModelSpec] = getattr(import_module(f"{__name__}.{module}"), f"read_{model_type}")
-    return found
+    loaded = import_module(f"{__name__}.{module}")
+    found: Callable[[Fields], ModelSpec] | None = getattr(loaded, f"read_{model_type}", None)
+    # a module of many families that differ in data has one reader for those without peculiarities
+    return found or partial(loaded.read, model_type=model_type)

@@ -6,8 +6,8 @@ from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import LatentAttention
 from narrows.models.readers.build import PRE_NORMS, dense, model, stack
-from narrows.models.spec import Layer, ModelSpec, Tower
-from narrows.models.tensors import Tensor
+from narrows.models.readers.mtp import with_prediction
+from narrows.models.spec import Layer, ModelSpec
 
 
 def _mixer(c: Fields) -> LatentAttention:
@@ -62,39 +62,7 @@ def read_deepseek_v3(c: Fields) -> ModelSpec:
     feed_forwards, sparse = _layers(c, 3, 256, 8, 1, dense(c), correction=True)
     groups = stack([mixer] * len(feed_forwards), feed_forwards, PRE_NORMS)
     spec = model(c, groups, family="deepseek_v3", dialect="deepseek")
-    predicted = c.maybe_size("num_nextn_predict_layers", default=0, least=0, most=16) or 0
-    if not predicted:
-        return spec
-    towers = tuple(
-        _prediction_layer(spec.layers + i, Layer(mixer, sparse, PRE_NORMS, mixer.hidden), spec.vocab)
-        for i in range(predicted)
-    )
-    return ModelSpec(**{**{n: getattr(spec, n) for n in spec.__struct_fields__}, "towers": towers})
+    return with_prediction(c, spec, Layer(mixer, sparse, PRE_NORMS, mixer.hidden))
 
 
 read_kimi_k2 = read_deepseek_v3
-
-
-def _prediction_layer(index: int, layer: Layer, vocab: int) -> Tower:
-    """A multi-token prediction layer: a whole decoder layer, its own embedding and head, a projection and norms.
-
-    Source: DeepSeek-V3's published weight layout (61 layers + 1 MTP of 14 B with embedding and head).
-    """
-    from narrows.models.dialects import DIALECTS
-
-    hidden, names = layer.hidden, DIALECTS["deepseek"]
-    inside = [(names[t.role].replace("{}", str(index), 1), 1, t) for t in layer.tensors()]
-    own = [
-        ("embed_tokens.weight", Tensor("mtp.embedding", (vocab, hidden), "table", vocab)),
-        ("enorm.weight", Tensor("mtp.norm", (hidden,), "vector")),
-        ("hnorm.weight", Tensor("mtp.norm", (hidden,), "vector")),
-        ("eh_proj.weight", Tensor("mtp.projection", (hidden, 2 * hidden), "plain", hidden)),
-        ("shared_head.norm.weight", Tensor("mtp.norm", (hidden,), "vector")),
-        ("shared_head.head.weight", Tensor("mtp.head", (vocab, hidden), "plain", vocab)),
-    ]
-    return Tower(
-        "MTP layer",
-        tuple(inside) + tuple((f"model.layers.{index}.{name}", 1, tensor) for name, tensor in own),
-        served=False,
-        unique=False,
-    )

@@ -1,0 +1,301 @@
+"""Decoders that differ from Llama in switches, names and defaults: all of them data."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narrows.models.feedforward import FeedForward
+from narrows.models.fields import Fields
+from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, model, stack, windowed
+from narrows.models.readers.mtp import with_prediction
+from narrows.models.readers.traits import Experts, Traits, attention_of, dense_of, experts_of, mixers_of, on
+from narrows.models.spec import ModelSpec, Norms
+
+_BIAS = ("attention_bias", False)
+_USE = ("use_bias", False)
+_POST_NORMS = Norms(("post_attention_layernorm", "post_feedforward_layernorm"))
+_ONE_NORM = Norms(("input_layernorm",))
+_LAYER_NORMS = Norms(PRE_NORMS.names, bias=True)
+
+TRAITS: dict[str, Traits] = {
+    "glm": Traits(dialect="glm", kv_heads=2, head_dim=128, qkv_bias=("attention_bias", True)),
+    "glm4": Traits(
+        dialect="glm",
+        kv_heads=2,
+        head_dim=128,
+        qkv_bias=("attention_bias", True),
+        norms=Norms((*PRE_NORMS.names, "post_self_attn_layernorm", "post_mlp_layernorm")),
+    ),
+    "seed_oss": Traits(
+        kv_heads=8,
+        head_dim=128,
+        qkv_bias=("attention_bias", True),
+        out_bias=("attention_out_bias", False),
+        mlp_bias=("mlp_bias", False),
+    ),
+    "ernie4_5": Traits(kv_heads=2, head_dim=128, qkv_bias=_USE, out_bias=_USE, mlp_bias=_USE, tied=True),
+    "hunyuan_v1_dense": Traits(dialect="hunyuan", qkv_bias=_BIAS, out_bias=_BIAS, qk_norm=True),
+    "cohere": Traits(
+        qkv_bias=_BIAS,
+        out_bias=_BIAS,
+        qk_norm=("use_qk_norm", False),
+        qk_norm_heads=True,
+        norms=_ONE_NORM,
+        tied=True,
+    ),
+    "cohere2": Traits(
+        qkv_bias=_BIAS, out_bias=_BIAS, norms=_ONE_NORM, tied=True, windows=True, window=4096, full_every=4
+    ),
+    "olmo": Traits(qkv_bias=_BIAS, out_bias=_BIAS, norms=Norms(()), final_norm=False),
+    "olmo2": Traits(qkv_bias=_BIAS, out_bias=_BIAS, qk_norm=True, qk_norm_heads=True, norms=_POST_NORMS),
+    "olmo3": Traits(
+        qkv_bias=_BIAS,
+        out_bias=_BIAS,
+        qk_norm=True,
+        qk_norm_heads=True,
+        norms=_POST_NORMS,
+        windows=True,
+        window=4096,
+        full_every=4,
+    ),
+    "phi": Traits(
+        dialect="phi",
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        qk_norm=("qk_layernorm", False),
+        qk_norm_bias=True,
+        gated=False,
+        norms=Norms(("input_layernorm",), bias=True),
+        head_bias=True,
+    ),
+    "starcoder2": Traits(
+        dialect="starcoder2",
+        kv_heads=2,
+        qkv_bias=("use_bias", True),
+        out_bias=("use_bias", True),
+        mlp_bias=("use_bias", True),
+        gated=False,
+        norms=_LAYER_NORMS,
+        tied=True,
+        windows=True,
+    ),
+    "stablelm": Traits(
+        dialect="stablelm",
+        kv_heads=32,
+        qkv_bias=("use_qkv_bias", False),
+        qk_norm=("qk_layernorm", False),
+        qk_norm_heads=True,
+        norms=_LAYER_NORMS,
+    ),
+    "granite": Traits(qkv_bias=_BIAS, out_bias=_BIAS, mlp_bias=("mlp_bias", False)),
+    "smollm3": Traits(kv_heads=4, qkv_bias=_BIAS, out_bias=_BIAS, mlp_bias=("mlp_bias", False), tied=True),
+    "exaone4": Traits(kv_heads=32, qk_norm=True, norms=_POST_NORMS, windows=True, window=4096, full_every=4),
+    "nemotron": Traits(qkv_bias=_BIAS, out_bias=_BIAS, mlp_bias=("mlp_bias", False), gated=False, norms=_LAYER_NORMS),
+    "arcee": Traits(qkv_bias=_BIAS, out_bias=_BIAS, mlp_bias=("mlp_bias", False), gated=False),
+    "apertus": Traits(
+        qkv_bias=_BIAS,
+        out_bias=_BIAS,
+        qk_norm=True,
+        gated=False,
+        norms=Norms(("attention_layernorm", "feedforward_layernorm")),
+    ),
+    "helium": Traits(kv_heads=20, head_dim=128, qkv_bias=_BIAS, mlp_bias=("mlp_bias", False)),
+    "internlm3": Traits(kv_heads=2, head_dim=128, qkv_bias=_BIAS, out_bias=_BIAS, mlp_bias=("mlp_bias", False)),
+    "bitnet": Traits(kv_heads=5, qkv_bias=_BIAS, out_bias=_BIAS, inner_norms=True),
+    "ministral3": Traits(kv_heads=8, head_dim=128, windows=True),
+    "minimax_m2": Traits(
+        dialect="minimax_m2",
+        kv_heads=8,
+        head_dim=128,
+        qk_norm=True,
+        qk_norm_heads=True,
+        experts=Experts(number_default=256, top_k_default=8, correction=True),
+    ),
+    "olmoe": Traits(
+        qkv_bias=_BIAS,
+        out_bias=_BIAS,
+        qk_norm=True,
+        qk_norm_heads=True,
+        experts=Experts(number_default=64, top_k_default=8),
+    ),
+    "phimoe": Traits(
+        dialect="mixtral",
+        kv_heads=8,
+        qkv_bias=_BIAS,
+        out_bias=_BIAS,
+        norms=_LAYER_NORMS,
+        head_bias=("lm_head_bias", False),
+        windows=True,
+        experts=Experts(number_default=16),
+    ),
+    "granitemoe": Traits(dialect="granitemoe", qkv_bias=_BIAS, out_bias=_BIAS, experts=Experts()),
+    "granitemoeshared": Traits(
+        dialect="granitemoe",
+        qkv_bias=_BIAS,
+        out_bias=_BIAS,
+        experts=Experts(shared="shared_intermediate_size", shared_width=True),
+    ),
+    "glm4_moe": Traits(
+        dialect="deepseek",
+        kv_heads=8,
+        qkv_bias=_BIAS,
+        qk_norm=("use_qk_norm", False),
+        experts=Experts(
+            number=("n_routed_experts", "num_local_experts"),
+            number_default=128,
+            top_k_default=8,
+            width="moe_intermediate_size",
+            shared="n_shared_experts",
+            shared_default=1,
+            first="first_k_dense_replace",
+            first_default=1,
+            correction=True,
+        ),
+    ),
+    "solar_open": Traits(
+        dialect="deepseek",
+        kv_heads=8,
+        head_dim=128,
+        qkv_bias=_BIAS,
+        experts=Experts(
+            number=("n_routed_experts", "num_local_experts"),
+            number_default=128,
+            top_k_default=8,
+            width="moe_intermediate_size",
+            shared="n_shared_experts",
+            shared_default=1,
+            correction=True,
+        ),
+    ),
+    "dots1": Traits(
+        dialect="deepseek",
+        kv_heads=32,
+        qkv_bias=_BIAS,
+        out_bias=_BIAS,
+        qk_norm=True,
+        experts=Experts(
+            number=("n_routed_experts", "num_local_experts"),
+            width="moe_intermediate_size",
+            shared="n_shared_experts",
+            first="first_k_dense_replace",
+            correction=True,
+        ),
+    ),
+}
+"""By `model_type`."""
+
+
+def read(c: Fields, model_type: str) -> ModelSpec:
+    """Any of them."""
+    return build(c, model_type, TRAITS[model_type])
+
+
+def build(c: Fields, model_type: str, traits: Traits) -> ModelSpec:
+    """The model of a config with these traits."""
+    layers = c.layers("num_hidden_layers")
+    mixers = mixers_of(c, traits, layers)
+    feed_forwards: list[FeedForward]
+    if traits.experts is None:
+        feed_forwards = [dense_of(c, traits)] * layers
+    else:
+        first = traits.experts.first
+        leading = c.size(first, default=traits.experts.first_default, least=0) if first else 0
+        sparse = experts_of(c, traits.experts)
+        c.read.add("intermediate_size")  # of dense layers, which there need not be
+        plain = dense_of(c, traits) if leading else None
+        feed_forwards = [plain if plain is not None and i < leading else sparse for i in range(layers)]
+    groups = stack(mixers, feed_forwards, traits.norms)
+    return model(
+        c,
+        groups,
+        family=model_type,
+        dialect=traits.dialect,
+        tied=traits.tied,
+        final_norm=traits.final_norm,
+        final_norm_bias=traits.norms.bias,
+        head_bias=on(c, traits.head_bias),
+    )
+
+
+def read_stablelm(c: Fields) -> ModelSpec:
+    """StableLM: parallel branches share one norm, and a head is always hidden ÷ heads wide."""
+    traits = TRAITS["stablelm"]
+    if c.flag("use_parallel_residual", False):
+        traits = msgspec.structs.replace(traits, norms=Norms(("input_layernorm",), bias=True))
+    c.values = {name: value for name, value in c.values.items() if name != "head_dim"}
+    return build(c, "stablelm", traits)
+
+
+def read_apertus(c: Fields) -> ModelSpec:
+    """Apertus: xIELU has two learned numbers."""
+    spec = build(c, "apertus", TRAITS["apertus"])
+    if c.raw("hidden_act", default="xielu") != "xielu":
+        return spec
+    mixer, layer = spec.groups[0].layer.mixer, spec.groups[0].layer
+    part = msgspec.structs.replace(dense_of(c, TRAITS["apertus"]), activation=2)
+    groups = stack([mixer] * spec.layers, [part] * spec.layers, layer.norms)
+    return msgspec.structs.replace(spec, groups=groups)
+
+
+def read_internlm3(c: Fields) -> ModelSpec:
+    """InternLM 3, whose own files say `qkv_bias` and `bias`."""
+    for old, new in (("qkv_bias", "attention_bias"), ("bias", "mlp_bias")):
+        value = c.raw(old)
+        if value is not None and not c.has(new):
+            c.values = {**c.values, new: value}
+    return build(c, "internlm3", TRAITS["internlm3"])
+
+
+def read_smollm3(c: Fields) -> ModelSpec:
+    """SmolLM 3: where windows are used at all, the layers without rotary positions slide."""
+    layers, traits = c.layers("num_hidden_layers"), TRAITS["smollm3"]
+    every = c.size("no_rope_layer_interval", default=4)
+    rotary = c.raw("no_rope_layers")
+    if not isinstance(rotary, list) or len(rotary) != layers:
+        rotary = [(i + 1) % every != 0 for i in range(layers)]
+    window = c.maybe_size("sliding_window", default=None)
+    slides = c.flag("use_sliding_window", False) and window is not None
+    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
+        SLIDING if slides and not rotary[i] else FULL for i in range(layers)
+    ]
+    mixers = windowed(attention_of(c, traits), window, kinds)
+    groups = stack(mixers, [dense_of(c, traits)] * layers, PRE_NORMS)
+    return model(c, groups, family="smollm3", tied=traits.tied)
+
+
+def read_exaone4(c: Fields) -> ModelSpec:
+    """EXAONE 4: every fourth layer is full, unless the file says otherwise; no window, no sliding layers."""
+    pattern = c.raw("sliding_window_pattern", default=4)
+    traits = TRAITS["exaone4"]
+    if isinstance(pattern, int) and not isinstance(pattern, bool):
+        traits = msgspec.structs.replace(traits, full_every=max(pattern, 1))
+    return build(c, "exaone4", traits)
+
+
+def read_cohere2(c: Fields) -> ModelSpec:
+    """Command R7B and A: every fourth layer is full."""
+    every = c.size("sliding_window_pattern", "_sliding_window_pattern", default=4)
+    return build(c, "cohere2", msgspec.structs.replace(TRAITS["cohere2"], full_every=every))
+
+
+def read_glm4_moe(c: Fields) -> ModelSpec:
+    """GLM-4.5 to 4.7: a head is hidden ÷ heads wide, rounded down, where the file says nothing."""
+    if not c.has("head_dim"):
+        c.values = {**c.values, "head_dim": c.size("hidden_size") // c.size("num_attention_heads")}
+    spec = build(c, "glm4_moe", TRAITS["glm4_moe"])
+    return with_prediction(c, spec, spec.groups[-1].layer)
+
+
+def read_dots1(c: Fields) -> ModelSpec:
+    """dots.llm1: layers from `max_window_layers` on slide."""
+    layers, traits = c.layers("num_hidden_layers"), TRAITS["dots1"]
+    spec = build(c, "dots1", traits)
+    window = c.maybe_size("sliding_window", default=4096)
+    first = c.size("max_window_layers", default=62, least=0)
+    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
+        SLIDING if window is not None and i >= first else FULL for i in range(layers)
+    ]
+    parts = [group.layer.feed_forward for group in spec.groups for _ in range(group.repeat)]
+    groups = stack(windowed(attention_of(c, traits), window, kinds), [p for p in parts if p], PRE_NORMS)
+    return msgspec.structs.replace(spec, groups=groups)
