@@ -55,8 +55,10 @@ def test_ids_are_unique_and_the_expected_table_covers_them() -> None:
     assert set(ids) == set(EXPECTED)
 
 
-def test_the_catalogue_has_a_model_of_nearly_every_family() -> None:
-    assert set(FAMILIES) - {entry.config["model_type"] for entry in catalogue()} == {"ministral"}
+def test_the_catalogue_has_models_of_many_families_all_of_which_are_read() -> None:
+    families = {entry.config["model_type"] for entry in catalogue()}
+    assert families <= set(FAMILIES)
+    assert len(families) >= 19
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,8 @@ _UNIT = {
     "shared": Text("units of shared-expert width"),
     "mamba": Text("state-space channels"),
     "delta": Text("linear-attention key heads"),
+    "lightning": Text("linear-attention heads"),
+    "conv": Text("convolution channels"),
 }
 
 

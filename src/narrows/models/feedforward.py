@@ -41,7 +41,8 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
 
     intermediate: width of one expert. shared: width of the shared expert (0: none); shared_gate: it has a gate of
     its own (Qwen); shared_bias: it has biases. correction: a stored per-expert bias that only steers routing
-    (DeepSeek-V3), not a parameter unless correction_learned (Ernie). gated: experts have a gate.
+    (DeepSeek-V3), not a parameter unless correction_learned (Ernie). gated: experts have a gate. latent: width that
+    experts work in, between two projections that take every token (Nemotron 3; 0: the hidden size).
     """
 
     hidden: int
@@ -56,6 +57,7 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     correction: bool = False
     correction_learned: bool = False
     gated: bool = True
+    latent: int = 0
 
     def tensors(self) -> list[Tensor]:
         """Router, experts (as many copies as there are), shared expert. Every rank keeps the router whole."""
@@ -72,8 +74,12 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
             return Tensor(role, shape, use, shards, self.experts, self.top_k)  # type: ignore[arg-type]
 
         ups = ("gate", "up") if self.gated else ("up",)
-        found += [expert(f"experts.{up}", width, hidden) for up in ups]
-        found.append(expert("experts.down", hidden, width))
+        inner = self.latent or hidden
+        if self.latent:
+            found += linear("latent.in", self.latent, hidden, bias=self.shared_bias)
+            found += linear("latent.out", hidden, self.latent, bias=self.shared_bias)
+        found += [expert(f"experts.{up}", width, inner) for up in ups]
+        found.append(expert("experts.down", inner, width))
         if self.bias:
             found += [expert(f"experts.{up}.bias", width) for up in ups]
             found.append(expert("experts.down.bias", hidden, shards=1))

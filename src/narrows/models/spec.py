@@ -302,4 +302,8 @@ def component_of(role: str) -> str:
         "shared_gate": "shared expert",
         "mamba": "state space",
         "delta": "linear attention",
+        "lightning": "linear attention",
+        "conv": "short convolution",
+        "per_layer": "per-layer input",
+        "latent": "experts",
     }.get(head, head)

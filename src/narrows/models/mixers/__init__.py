@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
-from narrows.models.mixers.attention import Attention, LatentAttention
+from narrows.models.mixers.attention import INDEX_KEY, Attention, LatentAttention
 from narrows.models.mixers.base import linear
-from narrows.models.mixers.recurrent import GatedDeltaNet, Mamba
+from narrows.models.mixers.combined import NoMixer, Parallel
+from narrows.models.mixers.linear_attention import KimiDelta, Lightning, ShortConvolution
+from narrows.models.mixers.recurrent import GatedDeltaNet, Mamba, Mamba2
 
-Mixer = Attention | LatentAttention | Mamba | GatedDeltaNet
+Mixer = (
+    Attention
+    | LatentAttention
+    | Mamba
+    | Mamba2
+    | GatedDeltaNet
+    | KimiDelta
+    | Lightning
+    | ShortConvolution
+    | Parallel
+    | NoMixer
+)
 
-__all__ = ["Attention", "GatedDeltaNet", "LatentAttention", "Mamba", "Mixer", "linear"]
+__all__ = [
+    "INDEX_KEY",
+    "Attention",
+    "GatedDeltaNet",
+    "KimiDelta",
+    "LatentAttention",
+    "Lightning",
+    "Mamba",
+    "Mamba2",
+    "Mixer",
+    "NoMixer",
+    "Parallel",
+    "ShortConvolution",
+    "linear",
+]

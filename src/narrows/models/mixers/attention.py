@@ -7,6 +7,9 @@ import msgspec
 from narrows.models.mixers.base import linear
 from narrows.models.tensors import CacheRow, StateRow, Tensor
 
+INDEX_KEY = "index key"
+"""The cache row of a sparse indexer."""
+
 
 class Attention(msgspec.Struct, frozen=True, tag="attention"):
     """Softmax attention with its own K and V: MHA, GQA or MQA, full or over a sliding window.
@@ -14,7 +17,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     window: tokens a query can see, itself included (None: all). output_gate: the query projection also makes a gate
     (Qwen3-Next). qk_norm: an RMS norm of head_dim on queries and keys; qk_norm_heads: with a weight for every head;
     qk_norm_bias: a LayerNorm. sinks: one learned logit per head (gpt-oss). inner_norm: a norm before the output
-    projection (BitNet).
+    projection (BitNet). chunked: the window is a chunk that queries do not look beyond (Llama 4).
     """
 
     hidden: int
@@ -30,6 +33,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     sinks: bool = False
     output_gate: bool = False
     inner_norm: bool = False
+    chunked: bool = False
 
     def tensors(self) -> list[Tensor]:
         """Projections, then per-head norms and sinks."""
@@ -57,7 +61,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
 
     def cache(self) -> list[CacheRow]:
         """Keys and values of the tokens in sight."""
-        return [CacheRow(name, self.kv_heads, self.head_dim, self.window) for name in ("keys", "values")]
+        return [CacheRow(name, self.kv_heads, self.head_dim, self.window, self.chunked) for name in ("keys", "values")]
 
     def state(self) -> list[StateRow]:
         """None."""
@@ -68,7 +72,8 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
     """Multi-head latent attention (DeepSeek): caches one low-rank latent and one rotary key per token, for all heads.
 
     q_rank: rank of the query compression (None: a plain projection). nope, rope: rotary-free and rotary parts of the
-    query/key head; value: head dim of the values.
+    query/key head; value: head dim of the values. index_heads, index_dim: a sparse indexer that picks the tokens to
+    attend to and caches one more key per token (DeepSeek-V3.2; 0: none).
     """
 
     hidden: int
@@ -79,6 +84,8 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
     rope: int
     value: int
     bias: bool = False
+    index_heads: int = 0
+    index_dim: int = 0
 
     def tensors(self) -> list[Tensor]:
         """The down-projections are whole on every rank; heads are shared out."""
@@ -97,11 +104,25 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
             Tensor("mla.kv_norm", (self.kv_rank,), "vector"),
             *linear("mla.kv_up", self.heads * (self.nope + self.value), self.kv_rank, shards=self.heads),
             *linear("mla.o", self.hidden, self.heads * self.value, shards=self.heads, bias=self.bias, bias_shards=1),
+            *self._indexer(),
+        ]
+
+    def _indexer(self) -> list[Tensor]:
+        """Whole on every rank: each picks tokens for all heads."""
+        if not self.index_heads:
+            return []
+        return [
+            *linear("mla.index_q", self.index_heads * self.index_dim, self.q_rank or self.hidden),
+            *linear("mla.index_k", self.index_dim, self.hidden),
+            Tensor("mla.index_norm", (self.index_dim,), "vector"),
+            Tensor("mla.index_norm.bias", (self.index_dim,), "vector"),
+            Tensor("mla.index_weights", (self.index_heads, self.hidden), "plain"),
         ]
 
     def cache(self) -> list[CacheRow]:
-        """The latent and the rotary key, once for all heads."""
-        return [CacheRow("latent", 1, self.kv_rank), CacheRow("rotary key", 1, self.rope)]
+        """The latent, the rotary key and the indexer's key, once for all heads."""
+        rows = [CacheRow("latent", 1, self.kv_rank), CacheRow("rotary key", 1, self.rope)]
+        return [*rows, CacheRow(INDEX_KEY, 1, self.index_dim)] if self.index_heads else rows
 
     def state(self) -> list[StateRow]:
         """None."""

@@ -33,6 +33,7 @@ _MODULES = {
     "deepseek_v2": "deepseek",
     "deepseek_v3": "deepseek",
     "kimi_k2": "deepseek",
+    **dict.fromkeys(("deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "minicpm3"), "deepseek"),
     "gpt_oss": "gpt_oss",
     "jamba": "jamba",
     "gpt2": "gpt2",
@@ -41,10 +42,21 @@ _MODULES = {
             *("glm", "glm4", "seed_oss", "ernie4_5", "hunyuan_v1_dense", "cohere", "cohere2", "olmo", "olmo2", "olmo3"),
             *("phi", "starcoder2", "stablelm", "granite", "smollm3", "exaone4", "nemotron", "arcee", "apertus"),
             *("helium", "internlm3", "bitnet", "ministral3", "minimax_m2", "olmoe", "phimoe", "granitemoe"),
-            *("granitemoeshared", "glm4_moe", "solar_open", "dots1"),
+            *("granitemoeshared", "glm4_moe", "solar_open", "dots1", "ernie4_5_moe", "hunyuan_v1_moe"),
+            *("exaone_moe", "jais2"),
         ),
         "like_llama",
     ),
+    **dict.fromkeys(
+        ("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_vl", "qwen3_vl_moe"), "qwen3_5"
+    ),
+    **dict.fromkeys(
+        ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h"), "hybrid"
+    ),
+    **dict.fromkeys(("kimi_linear", "minimax", "lfm2", "lfm2_moe"), "linear"),
+    "llama4": "llama4",
+    "llama4_text": "llama4",
+    "mistral3": "mistral3",
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 

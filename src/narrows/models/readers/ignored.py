@@ -29,6 +29,8 @@ IGNORED = frozenset(
     scale_attention_softmax_in_fp32 clip_qkv input_jitter_noise use_routing_bias qk_norm_type
      no_rope_layers no_rope_layer_interval ffn_dropout activation layerdrop init_std
     slow_but_exact apply_residual_connection_post_layernorm rotary_pct rotary_emb_base
+    image_token_id video_token_id vision_start_token_id vision_end_token_id projector_hidden_act
+    vision_feature_select_strategy attn_scale attn_temperature_tuning floor_scale
     attn_type_list route_scale classifier_dropout dropout moe_norm_min
     """.split()  # noqa: SIM905
 )

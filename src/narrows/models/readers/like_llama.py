@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from narrows.models.feedforward import FeedForward
+from narrows.models.feedforward import FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, model, stack, windowed
 from narrows.models.readers.mtp import with_prediction
@@ -168,6 +168,59 @@ TRAITS: dict[str, Traits] = {
             correction=True,
         ),
     ),
+    "ernie4_5_moe": Traits(
+        dialect="ernie4_5_moe",
+        kv_heads=4,
+        qkv_bias=_USE,
+        out_bias=_USE,
+        mlp_bias=_USE,
+        tied=True,
+        head_bias=_USE,
+        experts=Experts(
+            number=("moe_num_experts", "num_experts"),
+            number_default=64,
+            top_k=("moe_k", "num_experts_per_tok"),
+            top_k_default=6,
+            width="moe_intermediate_size",
+            shared="moe_num_shared_experts",
+            shared_default=2,
+            shared_bias=_USE,
+            correction=True,
+            correction_learned=True,
+        ),
+    ),
+    "hunyuan_v1_moe": Traits(
+        dialect="hunyuan",
+        qkv_bias=_BIAS,
+        out_bias=_BIAS,
+        qk_norm=True,
+        experts=Experts(number_default=1, top_k=("moe_topk", "num_experts_per_tok"), top_k_default=1),
+    ),
+    "exaone_moe": Traits(
+        dialect="deepseek",
+        kv_heads=32,
+        qk_norm=True,
+        windows=True,
+        window=4096,
+        full_every=4,
+        experts=Experts(
+            number_default=128,
+            top_k_default=8,
+            width="moe_intermediate_size",
+            shared="num_shared_experts",
+            shared_default=1,
+            first="first_k_dense_replace",
+            first_default=1,
+            correction=True,
+        ),
+    ),
+    "jais2": Traits(
+        qkv_bias=("attention_bias", True),
+        out_bias=("attention_bias", True),
+        mlp_bias=("mlp_bias", True),
+        gated=False,
+        norms=_LAYER_NORMS,
+    ),
     "dots1": Traits(
         dialect="deepseek",
         kv_heads=32,
@@ -285,6 +338,50 @@ def read_glm4_moe(c: Fields) -> ModelSpec:
         c.values = {**c.values, "head_dim": c.size("hidden_size") // c.size("num_attention_heads")}
     spec = build(c, "glm4_moe", TRAITS["glm4_moe"])
     return with_prediction(c, spec, spec.groups[-1].layer)
+
+
+def read_ernie4_5_moe(c: Fields) -> ModelSpec:
+    """ERNIE 4.5: every `moe_layer_interval`-th layer from one index to another is sparse."""
+    traits = TRAITS["ernie4_5_moe"]
+    spec, layers = build(c, "ernie4_5_moe", traits), c.layers("num_hidden_layers")
+    every = c.size("moe_layer_interval", default=1)
+    first, last = (
+        c.size("moe_layer_start_index", default=1, least=0),
+        c.size("moe_layer_end_index", default=-1, least=-1),
+    )
+    last = layers - 1 if last == -1 else last
+    sparse, plain = spec.groups[0].layer.feed_forward, dense_of(c, traits)
+    parts = [sparse if (i + 1) % every == 0 and first <= i <= last else plain for i in range(layers)]
+    groups = stack([spec.groups[0].layer.mixer] * layers, parts, PRE_NORMS)
+    return msgspec.structs.replace(spec, groups=groups)
+
+
+def read_hunyuan_v1_moe(c: Fields) -> ModelSpec:
+    """Hunyuan A13B: a shared expert as wide as a routed one; lists of one number are read as that number."""
+    for name in ("num_experts", "moe_topk", "moe_intermediate_size", "num_shared_expert"):
+        value = c.raw(name)
+        if isinstance(value, list) and value and all(one == value[0] for one in value):
+            c.values = {**c.values, name: value[0]}
+    spec = build(c, "hunyuan_v1_moe", TRAITS["hunyuan_v1_moe"])
+    layer = spec.groups[0].layer
+    assert isinstance(layer.feed_forward, MixtureOfExperts)
+    part = msgspec.structs.replace(layer.feed_forward, shared=layer.feed_forward.intermediate)
+    return msgspec.structs.replace(spec, groups=stack([layer.mixer] * spec.layers, [part] * spec.layers, PRE_NORMS))
+
+
+def read_exaone_moe(c: Fields) -> ModelSpec:
+    """K-EXAONE: which layers are sparse can be listed."""
+    pattern, traits = c.raw("sliding_window_pattern", default=4), TRAITS["exaone_moe"]
+    if isinstance(pattern, int) and not isinstance(pattern, bool):
+        traits = msgspec.structs.replace(traits, full_every=max(pattern, 1))
+    spec, layers = build(c, "exaone_moe", traits), c.layers("num_hidden_layers")
+    kinds = c.kinds("mlp_layer_types", layers, ("dense", "sparse"))
+    if kinds is None or traits.experts is None:
+        return spec
+    sparse, plain = experts_of(c, traits.experts), dense_of(c, traits)
+    mixers = [group.layer.mixer for group in spec.groups for _ in range(group.repeat)]
+    parts = [sparse if kind == "sparse" else plain for kind in kinds]
+    return msgspec.structs.replace(spec, groups=stack(mixers, parts, PRE_NORMS))
 
 
 def read_dots1(c: Fields) -> ModelSpec:
