@@ -229,7 +229,7 @@ _UNIT = {
 
 def _uneven(tensor: Tensor, tp: int) -> bool:
     """Whether `tp` ranks cannot share this tensor: KV heads may also be replicated evenly, vocabularies are padded."""
-    if tensor.shards == 1 or tensor.role in ("embedding", "head") or tensor.shards % tp == 0:
+    if tensor.shards == 1 or tensor.role in ("embedding", "head", "per_layer.embedding") or tensor.shards % tp == 0:
         return False
     return not (tensor.role.startswith(("attention.k", "attention.v")) and tp % tensor.shards == 0)
 

@@ -161,6 +161,30 @@ def _backbone(parts: dict[str, str]) -> dict[str, str]:
     return {**names, "head": "lm_head.weight", "norm.norm": "backbone.layers.{}.norm.weight", **inner}
 
 
+_GEMMA4 = _decoder(
+    router=f"{_LAYER}router.proj.weight",
+    **{
+        "router.scale": f"{_LAYER}router.scale",
+        "router.expert_scale": f"{_LAYER}router.per_expert_scale",
+        **{f"experts.{k}": f"{_LAYER}experts.{{}}.{k}_proj.weight" for k in _MLP},
+        **{f"shared.{k}": f"{_LAYER}mlp.{k}_proj.weight" for k in _MLP},
+        **{
+            f"norm.{k}": f"{_LAYER}{k}.weight"
+            for k in (
+                "post_per_layer_input_norm",
+                "post_feedforward_layernorm_1",
+                "post_feedforward_layernorm_2",
+                "pre_feedforward_layernorm_2",
+            )
+        },
+        "per_layer.gate": f"{_LAYER}per_layer_input_gate.weight",
+        "per_layer.projection": f"{_LAYER}per_layer_projection.weight",
+        "per_layer.embedding": "model.embed_tokens_per_layer.weight",
+        "per_layer.model_projection": "model.per_layer_model_projection.weight",
+        "per_layer.norm": "model.per_layer_projection_norm.weight",
+    },
+)
+
 _QWEN35 = _decoder(
     **{
         f"delta.{role}": f"{_LAYER}linear_attn.{name}"
@@ -303,6 +327,8 @@ DIALECTS: dict[str, dict[str, str]] = {
             **{f"conv.{k}.bias": f"{_LAYER}conv.{name}.bias" for k, name in _CONV.items()},
         },
     ),
+    "gemma4": _GEMMA4,
+    "gemma4_vl": _replaced(_GEMMA4, "model.", "model.language_model."),
     "qwen3_5": _QWEN35,
     "qwen3_5_vl": _replaced(_QWEN35, "model.", "model.language_model."),
     "llama_vl": _replaced(_DECODER, "model.", "model.language_model."),

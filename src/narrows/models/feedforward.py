@@ -42,7 +42,8 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     intermediate: width of one expert. shared: width of the shared expert (0: none); shared_gate: it has a gate of
     its own (Qwen); shared_bias: it has biases. correction: a stored per-expert bias that only steers routing
     (DeepSeek-V3), not a parameter unless correction_learned (Ernie). gated: experts have a gate. latent: width that
-    experts work in, between two projections that take every token (Nemotron 3; 0: the hidden size).
+    experts work in, between two projections that take every token (Nemotron 3; 0: the hidden size). router_scales:
+    learned scales of the router's input and of every expert (Gemma 4).
     """
 
     hidden: int
@@ -58,6 +59,7 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     correction_learned: bool = False
     gated: bool = True
     latent: int = 0
+    router_scales: bool = False
 
     def tensors(self) -> list[Tensor]:
         """Router, experts (as many copies as there are), shared expert. Every rank keeps the router whole."""
@@ -65,6 +67,9 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
         found = [Tensor("router", (self.experts, hidden), "plain")]
         if self.router_bias:
             found.append(Tensor("router.bias", (self.experts,), "vector"))
+        if self.router_scales:
+            found.append(Tensor("router.scale", (hidden,), "vector"))
+            found.append(Tensor("router.expert_scale", (self.experts,), "vector"))
         if self.correction:
             use: Use = "vector" if self.correction_learned else "buffer"
             found.append(Tensor("router.correction", (self.experts,), use, format="float32"))

@@ -23,18 +23,25 @@ class Norms(msgspec.Struct, frozen=True):
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """One decoder layer: a mixer, a feed-forward part, and the norms around them."""
+    """One decoder layer: a mixer, a feed-forward part, and the norms around them.
+
+    per_layer: width of an input of the layer's own, gathered by token (Gemma 4; 0: none).
+    """
 
     mixer: Mixer
     feed_forward: FeedForward | None
     norms: Norms
     hidden: int
+    per_layer: int = 0
 
     def tensors(self) -> list[Tensor]:
         """All tensors of one such layer."""
         found = self.mixer.tensors()
         if self.feed_forward is not None:
             found = found + self.feed_forward.tensors()
+        if self.per_layer:
+            found.append(Tensor("per_layer.gate", (self.per_layer, self.hidden)))
+            found.append(Tensor("per_layer.projection", (self.hidden, self.per_layer)))
         for name in self.norms.names:
             found.append(Tensor(f"norm.{name}", (self.hidden,), "vector"))
             if self.norms.bias:
@@ -132,6 +139,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     """A LayerNorm after the embedding (BLOOM)."""
     embedding_width: int = 0
     """Width of the embedding and the head where they are projected to and from the hidden size (OPT); 0: the same."""
+    per_layer: tuple[int, int] = (0, 0)
+    """Rows and width of the table that gives every layer an input of its own (Gemma 4)."""
     towers: tuple[Tower, ...] = ()
     source: str = ""
     assumptions: tuple[Text, ...] = ()
@@ -161,6 +170,12 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         if self.embedding_width:
             yield "embedding", Tensor("embedding.in", (self.hidden, width), "plain")
             yield "head", Tensor("embedding.out", (width, self.hidden), "plain")
+        rows, each = self.per_layer
+        if rows:
+            total = each * self.layers
+            yield "per-layer input", Tensor("per_layer.embedding", (rows, total), "table", rows)
+            yield "per-layer input", Tensor("per_layer.model_projection", (total, self.hidden), "plain")
+            yield "per-layer input", Tensor("per_layer.norm", (each,), "vector")
         if self.positions:
             yield "embedding", Tensor("position_embedding", (self.positions, self.hidden), "table")
         if self.embedding_norm:

@@ -17,7 +17,8 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     window: tokens a query can see, itself included (None: all). output_gate: the query projection also makes a gate
     (Qwen3-Next). qk_norm: an RMS norm of head_dim on queries and keys; qk_norm_heads: with a weight for every head;
     qk_norm_bias: a LayerNorm. sinks: one learned logit per head (gpt-oss). inner_norm: a norm before the output
-    projection (BitNet). chunked: the window is a chunk that queries do not look beyond (Llama 4).
+    projection (BitNet). borrowed: keys and values are those of an earlier layer; k_is_v: values are the keys before
+    their norm (Gemma 4). chunked: the window is a chunk that queries do not look beyond (Llama 4).
     """
 
     hidden: int
@@ -34,6 +35,13 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     output_gate: bool = False
     inner_norm: bool = False
     chunked: bool = False
+    borrowed: bool = False
+    k_is_v: bool = False
+
+    @property
+    def _own(self) -> str:
+        """Of keys and values, those with a projection."""
+        return "" if self.borrowed else "k" if self.k_is_v else "kv"
 
     def tensors(self) -> list[Tensor]:
         """Projections, then per-head norms and sinks."""
@@ -43,12 +51,15 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
             *linear(
                 "attention.q", q * (2 if self.output_gate else 1), self.hidden, shards=self.heads, bias=self.qkv_bias
             ),
-            *linear("attention.k", kv, self.hidden, shards=self.kv_heads, bias=self.qkv_bias),
-            *linear("attention.v", kv, self.hidden, shards=self.kv_heads, bias=self.qkv_bias),
+            *(
+                tensor
+                for side in self._own
+                for tensor in linear(f"attention.{side}", kv, self.hidden, shards=self.kv_heads, bias=self.qkv_bias)
+            ),
             *linear("attention.o", self.hidden, q, shards=self.heads, bias=self.out_bias, bias_shards=1),
         ]
         if self.qk_norm:
-            for side, heads in (("q", self.heads), ("k", self.kv_heads)):
+            for side, heads in (("q", self.heads), ("k", self.kv_heads))[: 1 if self.borrowed else 2]:
                 norm = heads if self.qk_norm_heads else 1
                 found.append(Tensor(f"attention.{side}_norm", (norm * self.head_dim,), "vector", norm))
                 if self.qk_norm_bias:
@@ -60,7 +71,9 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
         return found
 
     def cache(self) -> list[CacheRow]:
-        """Keys and values of the tokens in sight."""
+        """Keys and values of the tokens in sight, unless another layer keeps them."""
+        if self.borrowed:
+            return []
         return [CacheRow(name, self.kv_heads, self.head_dim, self.window, self.chunked) for name in ("keys", "values")]
 
     def state(self) -> list[StateRow]:

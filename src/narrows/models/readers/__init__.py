@@ -54,6 +54,8 @@ _MODULES = {
         ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h"), "hybrid"
     ),
     **dict.fromkeys(("kimi_linear", "minimax", "lfm2", "lfm2_moe"), "linear"),
+    "gemma4": "gemma4",
+    "gemma4_text": "gemma4",
     "llama4": "llama4",
     "llama4_text": "llama4",
     "mistral3": "mistral3",

@@ -32,7 +32,8 @@ _DEEPSEEK = Ranks()
 def latent_attention(c: Fields, ranks: Ranks = _DEEPSEEK) -> LatentAttention:
     """The attention of a config, with the architecture's defaults."""
     # latent attention has no KV heads of its own; head_dim and qk_head_dim repeat one of its sizes
-    c.read |= {"num_key_value_heads", "head_dim", "qk_head_dim", "index_topk"}
+    c.read |= {"num_key_value_heads", "head_dim", "qk_head_dim"}
+    c.read |= {name for name in c.values if name.startswith("index")}
     heads, dim = ranks.index or (0, 0)
     return LatentAttention(
         c.size("hidden_size"),
@@ -96,7 +97,7 @@ def read_deepseek_v3(c: Fields) -> ModelSpec:
 
 def _sparse(c: Fields, family: str, mixer: LatentAttention, of: _Experts) -> ModelSpec:
     feed_forwards, sparse = _layers(c, dense(c), of)
-    c.kinds("layer_types", len(feed_forwards), ("indexed_attention", "full_attention"))
+    c.read.add("layer_types")  # every layer is of one kind, whatever word the file has for it
     groups = stack([mixer] * len(feed_forwards), feed_forwards, PRE_NORMS)
     spec = model(c, groups, family=family, dialect="deepseek")
     return with_prediction(c, spec, Layer(mixer, sparse, PRE_NORMS, mixer.hidden))

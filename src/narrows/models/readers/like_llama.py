@@ -271,6 +271,18 @@ def build(c: Fields, model_type: str, traits: Traits) -> ModelSpec:
     )
 
 
+def read_minimax_m2(c: Fields) -> ModelSpec:
+    """MiniMax-M2: its files name prediction layers that they do not hold."""
+    c.read |= {"mtp_transformer_layers", "num_mtp_modules", "use_mtp", "use_qk_norm", "shared_intermediate_size"}
+    return build(c, "minimax_m2", TRAITS["minimax_m2"])
+
+
+def read_starcoder2(c: Fields) -> ModelSpec:
+    """StarCoder 2: its files name the kind of feed-forward and norm, of which the architecture has one."""
+    c.read |= {"mlp_type", "norm_type"}
+    return build(c, "starcoder2", TRAITS["starcoder2"])
+
+
 def read_stablelm(c: Fields) -> ModelSpec:
     """StableLM: parallel branches share one norm, and a head is always hidden ÷ heads wide."""
     traits = TRAITS["stablelm"]

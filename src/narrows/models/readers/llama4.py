@@ -41,6 +41,7 @@ def read_llama4_text(c: Fields) -> ModelSpec:
     given = c.raw("moe_layers") is not None
     chosen = c.indices("moe_layers") if given else frozenset(range(step - 1, layers, step))
     parts: list[FeedForward] = [sparse if i in chosen else plain for i in range(layers)]
+    c.read.add("use_qk_norm")  # a norm without a weight
     return model(c, stack(mixers, parts, PRE_NORMS), family="llama4", dialect="llama4")
 
 

@@ -50,7 +50,7 @@ def _gptj(c: Fields, family: str) -> ModelSpec:
 
 def read_gpt_neox(c: Fields) -> ModelSpec:
     """GPT-NeoX and Pythia; with a parallel residual or without, there are two norms."""
-    c.read.add("use_parallel_residual")
+    c.read |= {"use_parallel_residual", "num_key_value_heads"}
     hidden, heads = c.size("hidden_size"), c.size("num_attention_heads")
     layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", True)
     width = c.divide(hidden, heads, "hidden_size", "num_attention_heads")
@@ -137,6 +137,15 @@ def read_falcon(c: Fields) -> ModelSpec:
         names = ("input_layernorm", "post_attention_layernorm")
     elif (2 if two is None and new else two) == 2:
         names = ("ln_attn", "ln_mlp")
-    c.read |= {"alibi", "hidden_size", "n_head", "num_attention_heads", "n_layer", "num_hidden_layers", "n_head_kv"}
+    c.read |= {
+        "multi_query",
+        "alibi",
+        "hidden_size",
+        "n_head",
+        "num_attention_heads",
+        "n_layer",
+        "num_hidden_layers",
+        "n_head_kv",
+    }
     groups = stack([mixer] * layers, [Dense(hidden, inner, False, bias)] * layers, Norms(names, bias=True))
     return model(c, groups, family="falcon", dialect="falcon", tied=True, final_norm_bias=True)

@@ -110,3 +110,32 @@ def pixtral_vision(c: Fields, text_hidden: int, merge: int, levels: int, bias: b
     projector.add("linear_1", text_hidden, hidden * levels, bias=bias)
     projector.add("linear_2", text_hidden, text_hidden, bias=bias)
     return parts.tower(), projector.tower("projector")
+
+
+def gemma4_vision(c: Fields, text_hidden: int) -> tuple[Tower, Tower]:
+    """Gemma 4's vision transformer and the projection into the decoder."""
+    hidden, inner = c.size("hidden_size", default=768), c.size("intermediate_size", default=3072)
+    layers, patch = c.layers("num_hidden_layers", default=16), c.size("patch_size", default=16)
+    heads, width = c.size("num_attention_heads", default=12), c.size("head_dim", default=64)
+    kv, bias = c.size("num_key_value_heads", default=12), c.flag("attention_bias", False)
+    parts = Parts("model.vision_tower.")
+    parts.add("patch_embedder.input_proj", hidden, 3 * patch * patch)
+    table = c.size("position_embedding_size", default=10240)
+    parts.add("patch_embedder.position_embedding_table", 2, table, hidden, suffix="")
+    layer = "encoder.layers.{}."
+    for name, rows, columns in (
+        ("q_proj", heads * width, hidden),
+        ("k_proj", kv * width, hidden),
+        ("v_proj", kv * width, hidden),
+        ("o_proj", hidden, heads * width),
+    ):
+        parts.add(f"{layer}self_attn.{name}.linear", rows, columns, repeats=layers, bias=bias)
+    for name in ("q_norm", "k_norm"):
+        parts.add(f"{layer}self_attn.{name}", width, repeats=layers)
+    for name, rows, columns in (("gate_proj", inner, hidden), ("up_proj", inner, hidden), ("down_proj", hidden, inner)):
+        parts.add(f"{layer}mlp.{name}.linear", rows, columns, repeats=layers)
+    for side in ("input", "post_attention", "pre_feedforward", "post_feedforward"):
+        parts.add(f"{layer}{side}_layernorm", hidden, repeats=layers)
+    projector = Parts("model.embed_vision.")
+    projector.add("embedding_projection", text_hidden, hidden)
+    return parts.tower(), projector.tower("projector")
