@@ -95,12 +95,12 @@ def read_deepseek_v3(c: Fields) -> ModelSpec:
     return _sparse(c, "deepseek_v3", latent_attention(c), _Experts(3, 256, 8, 1))
 
 
-def _sparse(c: Fields, family: str, mixer: LatentAttention, of: _Experts) -> ModelSpec:
+def _sparse(c: Fields, family: str, mixer: LatentAttention, of: _Experts, own_vocab: bool = True) -> ModelSpec:
     feed_forwards, sparse = _layers(c, dense(c), of)
     c.read.add("layer_types")  # every layer is of one kind, whatever word the file has for it
     groups = stack([mixer] * len(feed_forwards), feed_forwards, PRE_NORMS)
     spec = model(c, groups, family=family, dialect="deepseek")
-    return with_prediction(c, spec, Layer(mixer, sparse, PRE_NORMS, mixer.hidden))
+    return with_prediction(c, spec, Layer(mixer, sparse, PRE_NORMS, mixer.hidden), own_vocab=own_vocab)
 
 
 read_kimi_k2 = read_deepseek_v3
@@ -122,7 +122,7 @@ def read_glm_moe_dsa(c: Fields) -> ModelSpec:
     """GLM-5: some layers have an indexer of their own, the others take the tokens that the one before picked."""
     indexing = latent_attention(c, Ranks(2048, nope=192, value=256, index=(32, 128)))
     sharing = msgspec.structs.replace(indexing, index_heads=0, index_dim=0)
-    spec = _sparse(c, "glm_moe_dsa", indexing, _Experts(3, 256, 8, 1))
+    spec = _sparse(c, "glm_moe_dsa", indexing, _Experts(3, 256, 8, 1), own_vocab=False)
     full = _indexers(c, spec.layers)
     parts = [group.layer.feed_forward for group in spec.groups for _ in range(group.repeat)]
     groups = stack([indexing if own else sharing for own in full], parts, PRE_NORMS)

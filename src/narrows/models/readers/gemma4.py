@@ -39,7 +39,7 @@ def _full_sizes(c: Fields, layers: int, kinds: list[str], same: bool) -> list[di
     entries: dict[Any, Any] = stated if isinstance(stated, dict) else {}
     for key, value in entries.items():
         if not (isinstance(key, str) and key.isdecimal() and int(key) < layers and isinstance(value, dict)):
-            raise BadInput("config field '{field}' must be an object of fields", field=f"{c.path}per_layer_config")
+            raise BadInput("config field '{field}' must be an object of fields", field=c.path + "per_layer_config")
         own = Fields(value, f"{c.path}per_layer_config.{key}.")
         for name, to in (("head_dim", "head_dim"), ("num_key_value_heads", "kv_heads")):
             size = own.maybe_size(name, default=None)

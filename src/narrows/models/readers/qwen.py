@@ -84,6 +84,7 @@ def read_qwen3_moe(c: Fields) -> ModelSpec:
     """Qwen 3, mixture of experts; where windows are used at all, every layer slides."""
     layers = c.layers("num_hidden_layers")
     bias = c.flag("attention_bias", False)
+    c.read.add("use_qk_norm")  # always on, whatever the file says
     mixer = attention(c, kv_heads=4, qk_norm=True, qkv_bias=bias, out_bias=bias, window=_window(c))
     feed_forwards = routed(c, layers, experts(c, 128, 8), dense(c))
     return model(c, stack([mixer] * layers, feed_forwards, PRE_NORMS), family="qwen3_moe")
