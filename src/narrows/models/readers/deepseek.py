@@ -106,8 +106,16 @@ def _sparse(c: Fields, family: str, mixer: LatentAttention, of: _Experts, own_vo
 read_kimi_k2 = read_deepseek_v3
 
 
+def _renamed(c: Fields) -> None:
+    """Files of models with an indexer may say `num_experts`, which then counts."""
+    stated = c.raw("num_experts")
+    if stated is not None:
+        c.values = {**c.values, "n_routed_experts": stated}
+
+
 def read_deepseek_v32(c: Fields) -> ModelSpec:
     """DeepSeek-V3.2: every layer has an indexer."""
+    _renamed(c)
     ranks = msgspec.structs.replace(_DEEPSEEK, index=(64, 128))
     return _sparse(c, "deepseek_v32", latent_attention(c, ranks), _Experts(3, 256, 8, 1))
 
@@ -120,6 +128,7 @@ def read_glm4_moe_lite(c: Fields) -> ModelSpec:
 
 def read_glm_moe_dsa(c: Fields) -> ModelSpec:
     """GLM-5: some layers have an indexer of their own, the others take the tokens that the one before picked."""
+    _renamed(c)
     indexing = latent_attention(c, Ranks(2048, nope=192, value=256, index=(32, 128)))
     sharing = msgspec.structs.replace(indexing, index_heads=0, index_dim=0)
     spec = _sparse(c, "glm_moe_dsa", indexing, _Experts(3, 256, 8, 1), own_vocab=False)

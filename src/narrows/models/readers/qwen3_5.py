@@ -27,6 +27,7 @@ from narrows.models.tensors import Tensor
 
 
 def _mixers(c: Fields, layers: int, kv_heads: int) -> tuple[list[Mixer], Attention]:
+    c.read.add("attn_output_gate")  # always on, whatever the file says
     interval = c.size("full_attention_interval", default=4)
     kinds = c.kinds("layer_types", layers, (LINEAR, FULL)) or [
         FULL if (i + 1) % interval == 0 else LINEAR for i in range(layers)
