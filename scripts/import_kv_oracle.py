@@ -20,6 +20,15 @@ TARGET = Path(__file__).resolve().parent.parent / "tests" / "data" / "kv-oracle.
 FOLDERS = ("cuda90", "cuda86_A10", "cpu", "cuda90_fp8kv", "cuda90_tp8")
 
 
+def decoder(config: dict[str, Any]) -> dict[str, Any]:
+    """The config itself, or of a multimodal one that was run without its tower the decoder's part."""
+    text = config.get("text_config")
+    if text is None or "vision_config" in config:
+        return config
+    dtype = text.get("dtype") or text.get("torch_dtype") or config.get("dtype") or config.get("torch_dtype")
+    return {**text, "model_type": f"{config['model_type']}_text", "dtype": dtype}
+
+
 def main(directory: Path) -> None:
     """Read the folders, keep what the test needs, write it reproducibly."""
     rows: list[dict[str, Any]] = []
@@ -28,7 +37,7 @@ def main(directory: Path) -> None:
             row = json.loads(path.read_text("utf-8"))
             if row.get("config", {}).get("model_type") not in FAMILIES or not row.get("num_blocks"):
                 continue
-            config = {k: v for k, v in row["config"].items() if k != "quantization_config"}
+            config = decoder({k: v for k, v in row["config"].items() if k != "quantization_config"})
             kept = {
                 "folder": folder,
                 "name": row["name"],

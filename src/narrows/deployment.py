@@ -222,12 +222,14 @@ _UNIT = {
     "shared": Text("units of shared-expert width"),
     "mamba": Text("state-space channels"),
     "delta": Text("linear-attention key heads"),
+    "lightning": Text("linear-attention heads"),
+    "conv": Text("convolution channels"),
 }
 
 
 def _uneven(tensor: Tensor, tp: int) -> bool:
     """Whether `tp` ranks cannot share this tensor: KV heads may also be replicated evenly, vocabularies are padded."""
-    if tensor.shards == 1 or tensor.role in ("embedding", "head") or tensor.shards % tp == 0:
+    if tensor.shards == 1 or tensor.role in ("embedding", "head", "per_layer.embedding") or tensor.shards % tp == 0:
         return False
     return not (tensor.role.startswith(("attention.k", "attention.v")) and tp % tensor.shards == 0)
 

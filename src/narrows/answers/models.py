@@ -14,7 +14,19 @@ from narrows.models import ModelSpec, load_model
 from narrows.models.catalogue import catalogue
 from narrows.models.config import catalogued
 from narrows.models.feedforward import Dense, FeedForward
-from narrows.models.mixers import Attention, GatedDeltaNet, LatentAttention, Mixer
+from narrows.models.mixers import (
+    Attention,
+    GatedDeltaNet,
+    KimiDelta,
+    LatentAttention,
+    Lightning,
+    Mamba,
+    Mamba2,
+    Mixer,
+    NoMixer,
+    Parallel,
+    ShortConvolution,
+)
 from narrows.precision import format_of
 from narrows.text import Text
 
@@ -171,12 +183,29 @@ def _mixer(mixer: Mixer) -> Text:
             return Text("{kind}, {heads} heads, {kv} KV heads of {width}", **shape)
         return Text("{kind}, {heads} heads, {kv} KV heads of {width}, window {window}", **shape, window=mixer.window)
     if isinstance(mixer, LatentAttention):
+        shape = {"heads": mixer.heads, "latent": mixer.kv_rank, "rope": mixer.rope}
+        if not mixer.index_heads:
+            return Text("MLA, {heads} heads, latent {latent} + rotary key {rope}", **shape)
         return Text(
-            "MLA, {heads} heads, latent {latent} + rotary key {rope}",
-            heads=mixer.heads,
-            latent=mixer.kv_rank,
-            rope=mixer.rope,
+            "MLA, {heads} heads, latent {latent} + rotary key {rope} + index key {index}",
+            **shape,
+            index=mixer.index_dim,
         )
+    if isinstance(mixer, Parallel):
+        return Text(
+            "{heads} heads, {kv} KV heads of {width}, beside Mamba-2 with {mamba} heads of {inner} × state {state}",
+            heads=mixer.attention.heads,
+            kv=mixer.attention.kv_heads,
+            width=mixer.attention.head_dim,
+            mamba=mixer.recurrent.heads,
+            inner=mixer.recurrent.head_dim,
+            state=mixer.recurrent.state_size,
+        )
+    return _recurrent(mixer)
+
+
+def _recurrent(mixer: Mixer) -> Text:
+    """Mixers without a cache that grows."""
     if isinstance(mixer, GatedDeltaNet):
         return Text(
             "gated delta net, {heads} value heads of {key} × {value}",
@@ -184,7 +213,23 @@ def _mixer(mixer: Mixer) -> Text:
             key=mixer.key_dim,
             value=mixer.value_dim,
         )
-    return Text("Mamba, {inner} channels × state {state}", inner=mixer.inner, state=mixer.state_size)
+    if isinstance(mixer, KimiDelta):
+        return Text("Kimi delta attention, {heads} heads of {width} × {width}", heads=mixer.heads, width=mixer.head_dim)
+    if isinstance(mixer, Lightning):
+        return Text("lightning attention, {heads} heads of {width} × {width}", heads=mixer.heads, width=mixer.head_dim)
+    if isinstance(mixer, ShortConvolution):
+        return Text("convolution over {tokens} tokens, {channels} channels", tokens=mixer.conv, channels=mixer.hidden)
+    if isinstance(mixer, Mamba2):
+        return Text(
+            "Mamba-2, {heads} heads of {width} × state {state}",
+            heads=mixer.heads,
+            width=mixer.head_dim,
+            state=mixer.state_size,
+        )
+    if isinstance(mixer, Mamba):
+        return Text("Mamba, {inner} channels × state {state}", inner=mixer.inner, state=mixer.state_size)
+    assert isinstance(mixer, NoMixer)
+    return Text("none")
 
 
 def _feed_forward(part: FeedForward | None) -> Text:

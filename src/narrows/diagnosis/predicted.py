@@ -68,9 +68,10 @@ def predict(deployment: Deployment, *, shift: int = 0, block: int | None = None)
 def _paging(deployment: Deployment, stage: int, block: int) -> Paging:
     """`memory.paging` with the page that the log states."""
     rules = paging_rules(deployment.engine.name, "cpu" if deployment.accelerator.is_cpu else "cuda")
-    rules = msgspec.structs.replace(rules, block=block, latent_block=block, latent_block_fp8=block)
+    rules = msgspec.structs.replace(rules, block=block, latent_block=block, latent_block_fp8=block, indexed_block=block)
     layers = stages(deployment.model.layers, deployment.pipeline_parallel)[stage]
     counts: Counter[LayerPages] = Counter()
     for layer, indices in deployment.model.kinds:
-        counts[layer_pages(layer.mixer, deployment, rules)] += sum(1 for index in indices if index in layers)
+        for kind in layer_pages(layer.mixer, deployment, rules):
+            counts[kind] += sum(1 for index in indices if index in layers)
     return lay_out(+counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens)

@@ -15,20 +15,29 @@ import msgspec
 from narrows.deployment import Deployment, stages
 from narrows.engines.paging import PagingRules, paging_rules
 from narrows.memory.largest import largest
-from narrows.models.mixers import Attention, GatedDeltaNet, LatentAttention, Mamba, Mixer
+from narrows.models.mixers import INDEX_KEY, LatentAttention, Mamba2, Mixer, Parallel
+from narrows.models.tensors import CacheRow
 from narrows.precision import FORMATS
 
 
 class LayerPages(msgspec.Struct, frozen=True):
-    """What one layer keeps on one rank: bytes per token (0 for constant state), its window, bytes of constant state."""
+    """What one layer keeps on one rank: bytes per token (0 for constant state), its window, bytes of constant state.
+
+    state_blocks: pages of that state per sequence. indexed: beside the latent there is an indexer's key.
+    """
 
     token_bytes: int
     window: int | None = None
     state_bytes: int = 0
     latent: bool = False
+    indexed: bool = False
+    chunked: bool = False
+    state_blocks: int = 0
 
     def usual_block(self, rules: PagingRules, kv_bits: int) -> int:
         """Tokens of a page before constant state makes it grow."""
+        if self.indexed:
+            return rules.indexed_block
         if self.latent:
             return rules.latent_block_fp8 if kv_bits == 8 else rules.latent_block
         return rules.block
@@ -53,7 +62,6 @@ class Paging(msgspec.Struct, frozen=True):
     page_bytes: int
     block_bytes: int
     in_flight: int
-    state_blocks: int
     groups: tuple[PageGroup, ...]
 
     def blocks_per_request(self, length: int) -> int:
@@ -62,9 +70,12 @@ class Paging(msgspec.Struct, frozen=True):
 
     def _blocks(self, kind: LayerPages, length: int) -> int:
         if kind.state_bytes:
-            return self.state_blocks
+            # without attention there is no prefix caching, and a sequence keeps its running state only
+            return kind.state_blocks if any(group.kind.token_bytes for group in self.groups) else 1
         if kind.window is None:
             return -(-length // self.block)
+        if kind.chunked:
+            return -(-min(kind.window + self.in_flight, length) // self.block)
         # one more, since a window rarely begins where a block does
         return -(-min(kind.window - 1 + self.in_flight, length) // self.block) + 1
 
@@ -102,31 +113,48 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
     counts: Counter[LayerPages] = Counter()
     for layer, indices in deployment.model.kinds:
         # indices ascend
-        counts[layer_pages(layer.mixer, deployment, rules)] += bisect_left(indices, layers.stop) - bisect_left(
-            indices, layers.start
-        )
+        here = bisect_left(indices, layers.stop) - bisect_left(indices, layers.start)
+        for kind in layer_pages(layer.mixer, deployment, rules):
+            counts[kind] += here
     return lay_out(+counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
 
 
-def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> LayerPages:
-    """What one layer with this mixer keeps on one rank."""
+def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> list[LayerPages]:
+    """What one layer with this mixer keeps on one rank: cache and constant state apart, nothing where it has none."""
     tp, kv_bytes = deployment.tensor_parallel, deployment.kv.bits // 8
-    if isinstance(mixer, Mamba | GatedDeltaNet):
-        return LayerPages(0, state_bytes=_state_bytes(mixer, deployment, rules))
-    width = sum(row.heads_per_rank(tp) * row.width for row in mixer.cache())
-    if isinstance(mixer, LatentAttention):
-        return LayerPages(width * kv_bytes, latent=True)
-    assert isinstance(mixer, Attention)
-    return LayerPages(width * kv_bytes, mixer.window)
+    rows = mixer.cache()
+    token = sum(_token_bytes(row, tp, kv_bytes) for row in rows)
+    found = []
+    if token:
+        latent, indexed = isinstance(mixer, LatentAttention), len(rows) > 2
+        window, chunked = rows[0].window, rows[0].chunked
+        found.append(LayerPages(token, window, latent=latent, indexed=indexed, chunked=chunked))
+    state = _state_bytes(mixer, deployment, rules)
+    if state:
+        recurrent = mixer.recurrent if isinstance(mixer, Parallel) else mixer
+        pages = rules.mamba2_state_blocks if isinstance(recurrent, Mamba2) else rules.state_blocks
+        found.append(LayerPages(0, state_bytes=state, state_blocks=pages))
+    return found
 
 
-def _state_bytes(mixer: Mamba | GatedDeltaNet, deployment: Deployment, rules: PagingRules) -> int:
-    """Engines keep conv − 1 inputs, since the newest arrives with the token; recurrent state in `state_format`."""
-    tp = deployment.tensor_parallel
+def _token_bytes(row: CacheRow, tp: int, kv_bytes: int) -> int:
+    """Bytes of one token; an indexer's key is kept in FP8 whatever the cache is, with a float32 scale per 128."""
+    if row.name == INDEX_KEY:
+        return row.width + 4 * -(-row.width // 128)
+    return row.heads_per_rank(tp) * row.width * kv_bytes
+
+
+def _state_bytes(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> int:
+    """Engines keep kernel − 1 inputs, since the newest arrives with the token; recurrent state in `state_format`."""
+    tp, total = deployment.tensor_parallel, 0
     state = FORMATS[rules.state_format] if rules.state_format else deployment.dtype
-    convolution, recurrent = (row.elements // min(tp, row.shards) for row in mixer.state())
-    inputs = convolution // mixer.conv * (mixer.conv - 1)
-    return deployment.dtype.bytes_for(inputs) + state.bytes_for(recurrent)
+    for row in mixer.state():
+        elements = row.elements // min(tp, row.shards)
+        if row.kernel:
+            total += deployment.dtype.bytes_for(elements // row.kernel * (row.kernel - 1))
+        else:
+            total += (FORMATS[row.asked] if row.asked else state).bytes_for(elements)
+    return total
 
 
 def lay_out(counts: Counter[LayerPages], rules: PagingRules, kv_bits: int, max_num_batched_tokens: int) -> Paging:
@@ -154,6 +182,5 @@ def lay_out(counts: Counter[LayerPages], rules: PagingRules, kv_bits: int, max_n
         page_bytes=page,
         block_bytes=page * max(group.layers for group in groups),
         in_flight=max_num_batched_tokens * rules.in_flight,
-        state_blocks=rules.state_blocks,
         groups=tuple(groups),
     )

@@ -91,7 +91,8 @@ def _stands_in(row: TensorRow, first: bool, last: bool, tied: bool) -> bool:
     role = row.tensor.role
     if role == "embedding":
         return first or (last and tied)
-    return first if role == "position_embedding" else last
+    before = ("position_embedding", "embedding.in", "embedding_norm", "per_layer.")
+    return first if role.startswith(before) else last
 
 
 def _rank_width(row: CacheRow, tp: int) -> int:

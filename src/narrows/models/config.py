@@ -210,6 +210,10 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
             )
     # a field that is off (false, null, empty) cannot change anything
     unknown = sorted(key for key in set(config) - fields.read - IGNORED if config[key])
+    text = config.get("text_config")
+    if "text_config" in fields.inner and isinstance(text, dict):
+        known = fields.inner["text_config"].read | IGNORED | {"model_type", "architectures"}
+        unknown += sorted(f"text_config.{key}" for key in set(text) - known if text[key])
     foreign = [key for key in unknown if _STRUCTURAL.search(key)]
     if foreign and assume is None:
         raise BadInput(
@@ -255,7 +259,7 @@ def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]
             raise BadInput(
                 "'{family}' is not a family narrows reads; choose one of: {known}",
                 family=assume[:60],
-                known=", ".join(FAMILIES),
+                known=_families(assume),
             )
         if assume == stated:
             return assume, []
@@ -267,15 +271,27 @@ def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]
     if not isinstance(stated, str) or not stated:
         raise BadInput(
             "the config names no 'model_type'; if you know the family, add --assume with one of: {known}",
-            known=", ".join(FAMILIES),
+            known=_families("llama"),
         )
     if stated not in FAMILIES:
         raise BadInput(
             "architecture '{stated}' is not read yet; if it is built like one of these, add --assume NAME: {known}",
             stated=stated[:60],
-            known=", ".join(FAMILIES),
+            known=_families(stated),
         )
     return stated, []
+
+
+def _families(name: Any) -> str:
+    """Families narrows reads, those whose names are likest first, as many as a line or two hold."""
+    from difflib import SequenceMatcher
+
+    wanted, found, room = str(name)[:60], "", 240
+    for family in sorted(FAMILIES, key=lambda family: -SequenceMatcher(None, wanted, family).ratio()):
+        if len(found) + len(family) > room:
+            return found + ", …"
+        found += f", {family}" if found else family
+    return found
 
 
 def _short(path: str) -> str:

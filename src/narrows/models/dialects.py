@@ -6,6 +6,8 @@ file. Source of the names: the state dicts of the model classes in transformers 
 
 from __future__ import annotations
 
+from narrows.models.dialects_older import OLDER
+
 _LAYER = "model.layers.{}."
 
 
@@ -25,6 +27,10 @@ def _decoder(**changes: str) -> dict[str, str]:
             "pre_feedforward_layernorm",
             "post_feedforward_layernorm",
             "pre_ff_layernorm",
+            "post_self_attn_layernorm",
+            "post_mlp_layernorm",
+            "attention_layernorm",
+            "feedforward_layernorm",
         )
     }
     return {
@@ -35,7 +41,10 @@ def _decoder(**changes: str) -> dict[str, str]:
         **biases,
         "attention.q_norm": f"{_LAYER}self_attn.q_norm.weight",
         "attention.k_norm": f"{_LAYER}self_attn.k_norm.weight",
+        "attention.inner_norm": f"{_LAYER}self_attn.attn_sub_norm.weight",
         "attention.sinks": f"{_LAYER}self_attn.sinks",
+        "mlp.inner_norm": f"{_LAYER}mlp.ffn_sub_norm.weight",
+        "mlp.activation": f"{_LAYER}mlp.act_fn.alpha_p",
         **mlp,
         **mlp_biases,
         "router": f"{_LAYER}mlp.gate.weight",
@@ -43,6 +52,9 @@ def _decoder(**changes: str) -> dict[str, str]:
         **shared,
         "shared_gate": f"{_LAYER}mlp.shared_expert_gate.weight",
         **norms,
+        **{f"{role}.bias": f"{name.removesuffix('.weight')}.bias" for role, name in norms.items()},
+        "final_norm.bias": "model.norm.bias",
+        "head.bias": "lm_head.bias",
         **changes,
     }
 
@@ -63,6 +75,11 @@ _MLA = {
     "mla.kv_up": "kv_b_proj.weight",
     "mla.o": "o_proj.weight",
     "mla.o.bias": "o_proj.bias",
+    "mla.index_q": "indexer.wq_b.weight",
+    "mla.index_k": "indexer.wk.weight",
+    "mla.index_norm": "indexer.k_norm.weight",
+    "mla.index_norm.bias": "indexer.k_norm.bias",
+    "mla.index_weights": "indexer.weights_proj.weight",
 }
 
 _MAMBA = {
@@ -82,6 +99,27 @@ _MAMBA = {
     "c_norm": "c_layernorm.weight",
 }
 
+_MAMBA2 = {
+    "dt_bias": "dt_bias",
+    "a_log": "A_log",
+    "d": "D",
+    **{f"{role}{bias}": f"conv1d{bias or '.weight'}" for role in ("conv", "conv_bc") for bias in ("", ".bias")},
+    **{f"{role}{bias}": f"in_proj{bias or '.weight'}" for role in ("in", "in_bc", "in_dt") for bias in ("", ".bias")},
+    "norm": "norm.weight",
+    "out": "out_proj.weight",
+    "out.bias": "out_proj.bias",
+}
+
+_KIMI_DELTA = {
+    **{k: f"{k}_proj.weight" for k in "qkvb"},
+    **{f"conv_{k}": f"{k}_conv1d.weight" for k in "qkv"},
+    "dt_bias": "dt_bias",
+    "a_log": "A_log",
+    **{f"{k}_{way}": f"{k}_{letter}_proj.weight" for k in "fg" for way, letter in (("down", "a"), ("up", "b"))},
+    "norm": "o_norm.weight",
+    "out": "o_proj.weight",
+}
+
 _DELTA = {
     "dt_bias": "dt_bias",
     "a_log": "A_log",
@@ -94,14 +132,127 @@ _DELTA = {
 
 _DECODER = _decoder()
 
+_DEEPSEEK_SHARED = {
+    **{f"shared.{k}": f"{_LAYER}mlp.shared_experts.{k}_proj.weight" for k in ("gate", "up", "down")},
+    **{f"shared.{k}.bias": f"{_LAYER}mlp.shared_experts.{k}_proj.bias" for k in ("gate", "up", "down")},
+    "router.correction": f"{_LAYER}mlp.gate.e_score_correction_bias",
+}
+
+_MIXTRAL_EXPERTS = {
+    f"experts.{role}": f"{_LAYER}block_sparse_moe.experts.{{}}.{name}.weight"
+    for role, name in (("gate", "w1"), ("down", "w2"), ("up", "w3"))
+}
+
+_DEEPSEEK = _decoder(
+    **{role: f"{_LAYER}self_attn.{name}" for role, name in _MLA.items()},
+    **_DEEPSEEK_SHARED,
+)
+
+_MLP = ("gate", "up", "down")
+_W = {"gate": "w1", "up": "w3", "down": "w2"}
+_CONV = {"conv": "conv", "in": "in_proj", "out": "out_proj"}
+
+
+def _backbone(parts: dict[str, str]) -> dict[str, str]:
+    """Names of the state-space models, whose decoder is called `backbone`."""
+    outer = {"embedding": "embeddings", "final_norm": "norm_f"}
+    names = {role: f"backbone.{name}.weight" for role, name in outer.items()}
+    inner = {role: name.replace("model.", "backbone.", 1) for role, name in parts.items()}
+    return {**names, "head": "lm_head.weight", "norm.norm": "backbone.layers.{}.norm.weight", **inner}
+
+
+_GEMMA4 = _decoder(
+    router=f"{_LAYER}router.proj.weight",
+    **{
+        "router.scale": f"{_LAYER}router.scale",
+        "router.expert_scale": f"{_LAYER}router.per_expert_scale",
+        **{f"experts.{k}": f"{_LAYER}experts.{{}}.{k}_proj.weight" for k in _MLP},
+        **{f"shared.{k}": f"{_LAYER}mlp.{k}_proj.weight" for k in _MLP},
+        **{
+            f"norm.{k}": f"{_LAYER}{k}.weight"
+            for k in (
+                "post_per_layer_input_norm",
+                "post_feedforward_layernorm_1",
+                "post_feedforward_layernorm_2",
+                "pre_feedforward_layernorm_2",
+            )
+        },
+        "per_layer.gate": f"{_LAYER}per_layer_input_gate.weight",
+        "per_layer.projection": f"{_LAYER}per_layer_projection.weight",
+        "per_layer.embedding": "model.embed_tokens_per_layer.weight",
+        "per_layer.model_projection": "model.per_layer_model_projection.weight",
+        "per_layer.norm": "model.per_layer_projection_norm.weight",
+    },
+)
+
+_QWEN35 = _decoder(
+    **{
+        f"delta.{role}": f"{_LAYER}linear_attn.{name}"
+        for role, name in {**_DELTA, **{k: f"in_proj_{k}.weight" for k in ("qkv", "z", "b", "a")}}.items()
+    }
+)
+
+_LLAMA4 = _replaced(_decoder(router=f"{_LAYER}mlp.router.weight"), ".mlp.", ".feed_forward.")
+
 DIALECTS: dict[str, dict[str, str]] = {
     "llama": _DECODER,
     "mixtral": _decoder(
         router=f"{_LAYER}block_sparse_moe.gate.weight",
+        **_MIXTRAL_EXPERTS,
+    ),
+    "minimax_m2": _decoder(
+        router=f"{_LAYER}block_sparse_moe.gate.weight",
+        **{"router.correction": f"{_LAYER}block_sparse_moe.e_score_correction_bias"},
+        **_MIXTRAL_EXPERTS,
+    ),
+    "granitemoe": _decoder(
+        router=f"{_LAYER}block_sparse_moe.router.layer.weight",
+        **{f"experts.{k}": f"{_LAYER}block_sparse_moe.input_linear.weight" for k in ("gate", "up")},
         **{
-            f"experts.{role}": f"{_LAYER}block_sparse_moe.experts.{{}}.{name}.weight"
-            for role, name in (("gate", "w1"), ("down", "w2"), ("up", "w3"))
+            f"{part}.{k}": f"{_LAYER}shared_mlp.input_linear.weight"
+            for part in ("shared", "mlp")
+            for k in ("gate", "up")
         },
+        **{f"mamba.{role}": f"{_LAYER}mamba.{name}" for role, name in _MAMBA2.items()},
+        **{
+            "experts.down": f"{_LAYER}block_sparse_moe.output_linear.weight",
+            "shared.down": f"{_LAYER}shared_mlp.output_linear.weight",
+            "mlp.down": f"{_LAYER}shared_mlp.output_linear.weight",
+        },
+    ),
+    "glm": _decoder(**{f"mlp.{k}": f"{_LAYER}mlp.gate_up_proj.weight" for k in ("gate", "up")}),
+    "hunyuan": _decoder(
+        router=f"{_LAYER}mlp.gate.wg.weight",
+        **{
+            "attention.q_norm": f"{_LAYER}self_attn.query_layernorm.weight",
+            "attention.k_norm": f"{_LAYER}self_attn.key_layernorm.weight",
+        },
+        **{f"shared.{k}": f"{_LAYER}mlp.shared_mlp.{k}_proj.weight" for k in ("gate", "up", "down")},
+    ),
+    "phi": _decoder(
+        final_norm="model.final_layernorm.weight",
+        **{
+            "final_norm.bias": "model.final_layernorm.bias",
+            "attention.o": f"{_LAYER}self_attn.dense.weight",
+            "attention.o.bias": f"{_LAYER}self_attn.dense.bias",
+            "mlp.up": f"{_LAYER}mlp.fc1.weight",
+            "mlp.up.bias": f"{_LAYER}mlp.fc1.bias",
+            "mlp.down": f"{_LAYER}mlp.fc2.weight",
+            "mlp.down.bias": f"{_LAYER}mlp.fc2.bias",
+        },
+        **{f"attention.{k}_norm": f"{_LAYER}self_attn.{k}_layernorm.weight" for k in "qk"},
+        **{f"attention.{k}_norm.bias": f"{_LAYER}self_attn.{k}_layernorm.bias" for k in "qk"},
+    ),
+    "starcoder2": _decoder(
+        **{
+            "mlp.up": f"{_LAYER}mlp.c_fc.weight",
+            "mlp.up.bias": f"{_LAYER}mlp.c_fc.bias",
+            "mlp.down": f"{_LAYER}mlp.c_proj.weight",
+            "mlp.down.bias": f"{_LAYER}mlp.c_proj.bias",
+        }
+    ),
+    "stablelm": _decoder(
+        **{f"attention.{k}_norm": f"{_LAYER}self_attn.{k}_layernorm.norms.weight" for k in "qk"},
     ),
     "phi3": _decoder(
         **{f"attention.{k}": f"{_LAYER}self_attn.qkv_proj.weight" for k in "qkv"},
@@ -111,12 +262,7 @@ DIALECTS: dict[str, dict[str, str]] = {
         role: name if role == "head" else f"language_{name}".replace("language_model.", "language_model.model.", 1)
         for role, name in _DECODER.items()
     },
-    "deepseek": _decoder(
-        **{role: f"{_LAYER}self_attn.{name}" for role, name in _MLA.items()},
-        **{f"shared.{k}": f"{_LAYER}mlp.shared_experts.{k}_proj.weight" for k in ("gate", "up", "down")},
-        **{f"shared.{k}.bias": f"{_LAYER}mlp.shared_experts.{k}_proj.bias" for k in ("gate", "up", "down")},
-        **{"router.correction": f"{_LAYER}mlp.gate.e_score_correction_bias"},
-    ),
+    "deepseek": _DEEPSEEK,
     "gpt_oss": _decoder(
         router=f"{_LAYER}mlp.router.weight",
         **{
@@ -127,31 +273,77 @@ DIALECTS: dict[str, dict[str, str]] = {
             "experts.down.bias": f"{_LAYER}mlp.experts.down_proj_bias",
         },
     ),
+    "ernie4_5_moe": {**_DEEPSEEK, "router.correction": f"{_LAYER}mlp.moe_statics.e_score_correction_bias"},
+    "mamba": _backbone({f"mamba.{role}": f"{_LAYER}mixer.{name}" for role, name in {**_MAMBA, **_MAMBA2}.items()}),
+    "nemotron_h": _backbone(
+        {
+            **{f"mamba.{role}": f"{_LAYER}mixer.{name}" for role, name in _MAMBA2.items()},
+            **{f"attention.{k}": f"{_LAYER}mixer.{k}_proj.weight" for k in "qkvo"},
+            **{f"mlp.{k}{b}": f"{_LAYER}mixer.{k}_proj{b or '.weight'}" for k in ("up", "down") for b in ("", ".bias")},
+            **{f"experts.{k}": f"{_LAYER}mixer.experts.{{}}.{k}_proj.weight" for k in ("up", "down")},
+            **{
+                f"shared.{k}{b}": f"{_LAYER}mixer.shared_experts.{k}_proj{b or '.weight'}"
+                for k in ("up", "down")
+                for b in ("", ".bias")
+            },
+            **{
+                f"latent.{k}{b}": f"{_LAYER}mixer.{name}{b or '.weight'}"
+                for k, name in (("in", "fc1_latent_proj"), ("out", "fc2_latent_proj"))
+                for b in ("", ".bias")
+            },
+            "router": f"{_LAYER}mixer.gate.weight",
+            "router.correction": f"{_LAYER}mixer.gate.e_score_correction_bias",
+        }
+    ),
+    "kimi_linear": {
+        **_DEEPSEEK,
+        **{f"delta.{role}": f"{_LAYER}self_attn.{name}" for role, name in _KIMI_DELTA.items()},
+        "router": f"{_LAYER}block_sparse_moe.gate.weight",
+        "router.correction": f"{_LAYER}block_sparse_moe.gate.e_score_correction_bias",
+        **{f"shared.{k}": f"{_LAYER}block_sparse_moe.shared_experts.{k}_proj.weight" for k in _MLP},
+        **_MIXTRAL_EXPERTS,
+    },
+    "minimax": _decoder(
+        router=f"{_LAYER}block_sparse_moe.gate.weight",
+        **_MIXTRAL_EXPERTS,
+        **{
+            "lightning.qkv": f"{_LAYER}self_attn.qkv_proj.weight",
+            "lightning.gate": f"{_LAYER}self_attn.output_gate.weight",
+            "lightning.norm": f"{_LAYER}self_attn.norm.weight",
+            "lightning.out": f"{_LAYER}self_attn.out_proj.weight",
+        },
+    ),
+    "lfm2": _decoder(
+        final_norm="model.embedding_norm.weight",
+        router=f"{_LAYER}feed_forward.gate.weight",
+        **{
+            "router.correction": f"{_LAYER}feed_forward.expert_bias",
+            "attention.o": f"{_LAYER}self_attn.out_proj.weight",
+            **{f"attention.{k}_norm": f"{_LAYER}self_attn.{k}_layernorm.weight" for k in "qk"},
+            **{f"mlp.{k}": f"{_LAYER}feed_forward.{name}.weight" for k, name in _W.items()},
+            **{f"experts.{k}": f"{_LAYER}feed_forward.experts.{{}}.{name}.weight" for k, name in _W.items()},
+            **{f"norm.{k}": f"{_LAYER}{k}.weight" for k in ("operator_norm", "ffn_norm")},
+            **{f"conv.{k}": f"{_LAYER}conv.{name}.weight" for k, name in _CONV.items()},
+            **{f"conv.{k}.bias": f"{_LAYER}conv.{name}.bias" for k, name in _CONV.items()},
+        },
+    ),
+    "gemma4": _GEMMA4,
+    "gemma4_vl": _replaced(_GEMMA4, "model.", "model.language_model."),
+    "qwen3_5": _QWEN35,
+    "qwen3_5_vl": _replaced(_QWEN35, "model.", "model.language_model."),
+    "llama_vl": _replaced(_DECODER, "model.", "model.language_model."),
+    "llama4": _LLAMA4,
+    "llama4_vl": {role: f"language_model.{name}" for role, name in _LLAMA4.items()},
+    "llava": {role: f"language_model.{name}" for role, name in _DECODER.items()},
     "qwen3_next": _decoder(**{f"delta.{role}": f"{_LAYER}linear_attn.{name}" for role, name in _DELTA.items()}),
     "jamba": _replaced(
         _decoder(
             router=f"{_LAYER}mlp.router.weight",
             final_norm="model.final_layernorm.weight",
-            **{f"mamba.{role}": f"{_LAYER}mamba.{name}" for role, name in _MAMBA.items()},
+            **{f"mamba.{role}": f"{_LAYER}mamba.{name}" for role, name in {**_MAMBA, **_MAMBA2}.items()},
         ),
         ".mlp.",
         ".feed_forward.",
     ),
-    "gpt2": {
-        "embedding": "wte.weight",
-        "position_embedding": "wpe.weight",
-        "final_norm": "ln_f.weight",
-        "final_norm.bias": "ln_f.bias",
-        "head": "lm_head.weight",
-        **{f"attention.{k}": "h.{}.attn.c_attn.weight" for k in "qkv"},
-        **{f"attention.{k}.bias": "h.{}.attn.c_attn.bias" for k in "qkv"},
-        "attention.o": "h.{}.attn.c_proj.weight",
-        "attention.o.bias": "h.{}.attn.c_proj.bias",
-        "mlp.up": "h.{}.mlp.c_fc.weight",
-        "mlp.up.bias": "h.{}.mlp.c_fc.bias",
-        "mlp.down": "h.{}.mlp.c_proj.weight",
-        "mlp.down.bias": "h.{}.mlp.c_proj.bias",
-        **{f"norm.{k}": f"h.{{}}.{k}.weight" for k in ("ln_1", "ln_2")},
-        **{f"norm.{k}.bias": f"h.{{}}.{k}.bias" for k in ("ln_1", "ln_2")},
-    },
+    **OLDER,
 }

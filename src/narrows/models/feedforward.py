@@ -5,21 +5,30 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models.mixers import linear
-from narrows.models.tensors import Tensor
+from narrows.models.tensors import Tensor, Use
 
 
 class Dense(msgspec.Struct, frozen=True, tag="dense"):
-    """Two matrices, or three when gated (SwiGLU, GeGLU)."""
+    """Two matrices, or three when gated (SwiGLU, GeGLU).
+
+    inner_norm: a norm before the down projection (BitNet). activation: learned numbers of the activation (xIELU).
+    """
 
     hidden: int
     intermediate: int
     gated: bool = True
     bias: bool = False
+    inner_norm: bool = False
+    activation: int = 0
 
     def tensors(self, prefix: str = "mlp") -> list[Tensor]:
         """gate and up [intermediate, hidden], down [hidden, intermediate]."""
         width, hidden = self.intermediate, self.hidden
         found = linear(f"{prefix}.gate", width, hidden, shards=width, bias=self.bias) if self.gated else []
+        if self.inner_norm:
+            found.append(Tensor(f"{prefix}.inner_norm", (width,), "vector", width))
+        if self.activation:
+            found.append(Tensor(f"{prefix}.activation", (self.activation,), "vector"))
         return [
             *found,
             *linear(f"{prefix}.up", width, hidden, shards=width, bias=self.bias),
@@ -32,7 +41,9 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
 
     intermediate: width of one expert. shared: width of the shared expert (0: none); shared_gate: it has a gate of
     its own (Qwen); shared_bias: it has biases. correction: a stored per-expert bias that only steers routing
-    (DeepSeek-V3), not a parameter.
+    (DeepSeek-V3), not a parameter unless correction_learned (Ernie). gated: experts have a gate. latent: width that
+    experts work in, between two projections that take every token (Nemotron 3; 0: the hidden size). router_scales:
+    learned scales of the router's input and of every expert (Gemma 4).
     """
 
     hidden: int
@@ -45,6 +56,10 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     bias: bool = False
     router_bias: bool = False
     correction: bool = False
+    correction_learned: bool = False
+    gated: bool = True
+    latent: int = 0
+    router_scales: bool = False
 
     def tensors(self) -> list[Tensor]:
         """Router, experts (as many copies as there are), shared expert. Every rank keeps the router whole."""
@@ -52,20 +67,29 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
         found = [Tensor("router", (self.experts, hidden), "plain")]
         if self.router_bias:
             found.append(Tensor("router.bias", (self.experts,), "vector"))
+        if self.router_scales:
+            found.append(Tensor("router.scale", (hidden,), "vector"))
+            found.append(Tensor("router.expert_scale", (self.experts,), "vector"))
         if self.correction:
-            found.append(Tensor("router.correction", (self.experts,), "buffer", format="float32"))
+            use: Use = "vector" if self.correction_learned else "buffer"
+            found.append(Tensor("router.correction", (self.experts,), use, format="float32"))
 
         def expert(role: str, *shape: int, shards: int = width) -> Tensor:
             use = "linear" if len(shape) == 2 else "vector"
             return Tensor(role, shape, use, shards, self.experts, self.top_k)  # type: ignore[arg-type]
 
-        found += [expert("experts.gate", width, hidden), expert("experts.up", width, hidden)]
-        found.append(expert("experts.down", hidden, width))
+        ups = ("gate", "up") if self.gated else ("up",)
+        inner = self.latent or hidden
+        if self.latent:
+            found += linear("latent.in", self.latent, hidden, bias=self.shared_bias)
+            found += linear("latent.out", hidden, self.latent, bias=self.shared_bias)
+        found += [expert(f"experts.{up}", width, inner) for up in ups]
+        found.append(expert("experts.down", inner, width))
         if self.bias:
-            found += [expert("experts.gate.bias", width), expert("experts.up.bias", width)]
+            found += [expert(f"experts.{up}.bias", width) for up in ups]
             found.append(expert("experts.down.bias", hidden, shards=1))
         if self.shared:
-            found += Dense(hidden, self.shared, bias=self.shared_bias).tensors("shared")
+            found += Dense(hidden, self.shared, self.gated, self.shared_bias).tensors("shared")
         if self.shared_gate:
             found.append(Tensor("shared_gate", (1, hidden), "plain"))
         return found

@@ -25,6 +25,7 @@ class Fields:
         self.path = path
         self.read: set[str] = set()
         self.defaulted: list[str] = []
+        self.inner: dict[str, Fields] = {}
 
     def raw(self, *names: str, default: Any = None) -> Any:
         """The first present field of these spellings, as it stands in the file; `default` if none is present."""
@@ -48,7 +49,9 @@ class Fields:
         value = self.raw(name)
         if not isinstance(value, dict):
             raise BadInput("config field '{field}' must be an object of fields", field=self.path + name)
-        return Fields(value, f"{self.path}{name}.")
+        if name not in self.inner:
+            self.inner[name] = Fields(value, f"{self.path}{name}.")
+        return self.inner[name]
 
     def size(self, *names: str, default: int | Any | None = _REQUIRED, least: int = 1, most: int = LARGEST) -> int:
         """A whole number from `least` to `most`. Absent without a default, or null in the file, is an error."""

@@ -23,18 +23,25 @@ class Norms(msgspec.Struct, frozen=True):
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """One decoder layer: a mixer, a feed-forward part, and the norms around them."""
+    """One decoder layer: a mixer, a feed-forward part, and the norms around them.
+
+    per_layer: width of an input of the layer's own, gathered by token (Gemma 4; 0: none).
+    """
 
     mixer: Mixer
     feed_forward: FeedForward | None
     norms: Norms
     hidden: int
+    per_layer: int = 0
 
     def tensors(self) -> list[Tensor]:
         """All tensors of one such layer."""
         found = self.mixer.tensors()
         if self.feed_forward is not None:
             found = found + self.feed_forward.tensors()
+        if self.per_layer:
+            found.append(Tensor("per_layer.gate", (self.per_layer, self.hidden)))
+            found.append(Tensor("per_layer.projection", (self.hidden, self.per_layer)))
         for name in self.norms.names:
             found.append(Tensor(f"norm.{name}", (self.hidden,), "vector"))
             if self.norms.bias:
@@ -124,7 +131,16 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     head_tied: bool
     positions: int = 0
     """Learned absolute positions (GPT-2); 0 for rotary ones."""
+    final_norm: bool = True
+    """Whether the last norm has a weight (OLMo's has none)."""
     final_norm_bias: bool = False
+    head_bias: bool = False
+    embedding_norm: bool = False
+    """A LayerNorm after the embedding (BLOOM)."""
+    embedding_width: int = 0
+    """Width of the embedding and the head where they are projected to and from the hidden size (OPT); 0: the same."""
+    per_layer: tuple[int, int] = (0, 0)
+    """Rows and width of the table that gives every layer an input of its own (Gemma 4)."""
     towers: tuple[Tower, ...] = ()
     source: str = ""
     assumptions: tuple[Text, ...] = ()
@@ -149,14 +165,30 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def outer_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """(component, tensor) of what stands before and after the layers. Vocabulary rows are shared out by TP."""
-        yield "embedding", Tensor("embedding", (self.vocab, self.hidden), "table", self.vocab)
+        width = self.embedding_width or self.hidden
+        yield "embedding", Tensor("embedding", (self.vocab, width), "table", self.vocab)
+        if self.embedding_width:
+            yield "embedding", Tensor("embedding.in", (self.hidden, width), "plain")
+            yield "head", Tensor("embedding.out", (width, self.hidden), "plain")
+        rows, each = self.per_layer
+        if rows:
+            total = each * self.layers
+            yield "per-layer input", Tensor("per_layer.embedding", (rows, total), "table", rows)
+            yield "per-layer input", Tensor("per_layer.model_projection", (total, self.hidden), "plain")
+            yield "per-layer input", Tensor("per_layer.norm", (each,), "vector")
         if self.positions:
             yield "embedding", Tensor("position_embedding", (self.positions, self.hidden), "table")
-        yield "norms", Tensor("final_norm", (self.hidden,), "vector")
+        if self.embedding_norm:
+            yield "norms", Tensor("embedding_norm", (self.hidden,), "vector")
+            yield "norms", Tensor("embedding_norm.bias", (self.hidden,), "vector")
+        if self.final_norm:
+            yield "norms", Tensor("final_norm", (self.hidden,), "vector")
         if self.final_norm_bias:
             yield "norms", Tensor("final_norm.bias", (self.hidden,), "vector")
         if not self.head_tied:
-            yield "head", Tensor("head", (self.vocab, self.hidden), "plain", self.vocab)
+            yield "head", Tensor("head", (self.vocab, width), "plain", self.vocab)
+        if self.head_bias:
+            yield "head", Tensor("head.bias", (self.vocab,), "vector", self.vocab)
 
     def tensor_table(self) -> list[TensorRow]:
         """Every tensor of the model as the checkpoint names and stores it, towers included."""
@@ -285,4 +317,8 @@ def component_of(role: str) -> str:
         "shared_gate": "shared expert",
         "mamba": "state space",
         "delta": "linear attention",
+        "lightning": "linear attention",
+        "conv": "short convolution",
+        "per_layer": "per-layer input",
+        "latent": "experts",
     }.get(head, head)

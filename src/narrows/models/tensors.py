@@ -56,13 +56,15 @@ class CacheRow(msgspec.Struct, frozen=True):
     """What one layer caches of every token it keeps.
 
     heads × width elements per token; `window` is the number of tokens kept (None: all). `heads` bounds how many
-    ranks can share the row: 1 for MLA's latent, which every tensor-parallel rank keeps whole.
+    ranks can share the row: 1 for MLA's latent, which every tensor-parallel rank keeps whole. chunked: the window
+    does not slide, but begins anew when it is full.
     """
 
     name: str
     heads: int
     width: int
     window: int | None = None
+    chunked: bool = False
 
     @property
     def elements_per_token(self) -> int:
@@ -83,9 +85,14 @@ class StateRow(msgspec.Struct, frozen=True):
 
     elements: as the reference implementation (transformers) keeps it. `shards`: pieces tensor parallelism can cut
     it into. `format`: its own format where it does not follow the model's (recurrent states are float32).
+    asked: the format that the model's own file asks servers to keep it in (None: the engine decides).
+    kernel: of a convolution, whose last `kernel` inputs these are (0: not inputs); engines keep one less, since the
+    newest arrives with the token.
     """
 
     name: str
     elements: int
     shards: int
     format: str | None = None
+    kernel: int = 0
+    asked: str | None = None

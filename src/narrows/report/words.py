@@ -42,6 +42,8 @@ def word(code: str) -> str:
         "shared expert": _("shared expert"),
         "state space": _("state space"),
         "linear attention": _("linear attention"),
+        "short convolution": _("short convolution"),
+        "per-layer input": _("per-layer input"),
         "vision tower": _("vision tower"),
         "projector": _("projector"),
         "MTP layer": _("MTP layer (stored, not served)"),

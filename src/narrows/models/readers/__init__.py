@@ -7,6 +7,7 @@ reader and enter it here under its `model_type`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,33 @@ _MODULES = {
     "deepseek_v2": "deepseek",
     "deepseek_v3": "deepseek",
     "kimi_k2": "deepseek",
+    **dict.fromkeys(("deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "minicpm3"), "deepseek"),
     "gpt_oss": "gpt_oss",
     "jamba": "jamba",
     "gpt2": "gpt2",
+    **dict.fromkeys(
+        (
+            *("glm", "glm4", "seed_oss", "ernie4_5", "hunyuan_v1_dense", "cohere", "cohere2", "olmo", "olmo2", "olmo3"),
+            *("phi", "starcoder2", "stablelm", "granite", "smollm3", "exaone4", "nemotron", "arcee", "apertus"),
+            *("helium", "internlm3", "bitnet", "ministral3", "minimax_m2", "olmoe", "phimoe", "granitemoe"),
+            *("granitemoeshared", "glm4_moe", "solar_open", "dots1", "ernie4_5_moe", "hunyuan_v1_moe"),
+            *("exaone_moe", "jais2"),
+        ),
+        "like_llama",
+    ),
+    **dict.fromkeys(
+        ("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_vl", "qwen3_vl_moe"), "qwen3_5"
+    ),
+    **dict.fromkeys(
+        ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h"), "hybrid"
+    ),
+    **dict.fromkeys(("kimi_linear", "minimax", "lfm2", "lfm2_moe"), "linear"),
+    "gemma4": "gemma4",
+    "gemma4_text": "gemma4",
+    "llama4": "llama4",
+    "llama4_text": "llama4",
+    "mistral3": "mistral3",
+    **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 
 FAMILIES = tuple(_MODULES)
@@ -46,5 +71,7 @@ def reader_of(model_type: str) -> Callable[[Fields], ModelSpec] | None:
     module = _MODULES.get(model_type)
     if module is None:
         return None
-    found: Callable[[Fields], ModelSpec] = getattr(import_module(f"{__name__}.{module}"), f"read_{model_type}")
-    return found
+    loaded = import_module(f"{__name__}.{module}")
+    found: Callable[[Fields], ModelSpec] | None = getattr(loaded, f"read_{model_type}", None)
+    # a module of many families that differ in data has one reader for those without peculiarities
+    return found or partial(loaded.read, model_type=model_type)

@@ -11,6 +11,7 @@ from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, Mixer
 from narrows.models.quantization import read_precision
 from narrows.models.spec import Layer, LayerGroup, ModelSpec, Norms
+from narrows.precision import format_of
 
 PRE_NORMS = Norms(("input_layernorm", "post_attention_layernorm"))
 SANDWICH_NORMS = Norms(
@@ -57,12 +58,42 @@ def windowed(full: Attention, window: int | None, kinds: Sequence[str]) -> list[
     return [sliding if kind == SLIDING else full for kind in kinds]
 
 
+def text_part(c: Fields, *, tied: bool | None = False) -> Fields:
+    """The decoder's fields of a multimodal config, with what only the top of the file says.
+
+    tied: the default of `tie_word_embeddings` at the top, where it counts (None: it counts in the text part).
+    """
+    text = c.nested("text_config")
+    for name in ("torch_dtype", "dtype", "quantization_config"):
+        value = c.raw(name)
+        if text.stated(name) is None:
+            text.values = {**text.values, name: value}
+    if tied is not None:
+        text.values = {**text.values, "tie_word_embeddings": c.raw("tie_word_embeddings", default=tied)}
+    text.defaulted = c.defaulted
+    return text
+
+
+def state_format(c: Fields, *names: str) -> str | None:
+    """The format that a file asks recurrent state to be kept in, if it names one."""
+    stated = c.stated(*names)
+    if stated is None or stated == "auto":
+        return None
+    return format_of(stated if isinstance(stated, str) else "?").name
+
+
+def untied(c: Fields) -> None:
+    """Of an architecture whose class never ties the head, whatever the file says."""
+    c.flag("tie_word_embeddings", False)
+    c.values = {**c.values, "tie_word_embeddings": False}
+
+
 def dense(c: Fields, **rest: Any) -> Dense:
     """A gated feed-forward of `intermediate_size`."""
     return Dense(c.size("hidden_size"), c.size("intermediate_size"), **rest)
 
 
-def stack(mixers: Sequence[Mixer], feed_forwards: Sequence[FeedForward], norms: Norms) -> tuple[LayerGroup, ...]:
+def stack(mixers: Sequence[Mixer], feed_forwards: Sequence[FeedForward | None], norms: Norms) -> tuple[LayerGroup, ...]:
     """Layer groups from one mixer and one feed-forward per layer."""
     made: dict[tuple[int, int], Layer] = {}
     layers = []

@@ -24,5 +24,13 @@ IGNORED = frozenset(
     use_bidirectional_attention use_cache use_associative_scan use_mamba_kernels use_mambapy vision_config
     calc_logits_for_entire_prompt num_logits_to_keep qk_head_dim mlp_bias head_dim rotary_dim
     tie_word_embeddings max_window_size cuda_disable_graph dtype_note attn_type rope_type
+    logit_scale attention_multiplier embedding_multiplier logits_scaling residual_multiplier eod_token_id norm_eps
+    norm_epsilon residual_dropout hidden_dropout embedding_dropout attention_softmax_in_fp32
+    scale_attention_softmax_in_fp32 clip_qkv input_jitter_noise use_routing_bias qk_norm_type
+     no_rope_layers no_rope_layer_interval ffn_dropout activation layerdrop init_std
+    slow_but_exact apply_residual_connection_post_layernorm rotary_pct rotary_emb_base
+    image_token_id video_token_id vision_start_token_id vision_end_token_id projector_hidden_act
+    vision_feature_select_strategy attn_scale attn_temperature_tuning floor_scale
+    attn_type_list route_scale classifier_dropout dropout moe_norm_min
     """.split()  # noqa: SIM905
 )

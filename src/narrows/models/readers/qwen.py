@@ -36,8 +36,9 @@ def _window(c: Fields) -> int | None:
     return c.maybe_size("sliding_window", default=4096, least=0) or None
 
 
-def _experts(c: Fields, experts: int, top_k: int, shared: int = 0) -> MixtureOfExperts:
-    number = c.size("num_experts", "num_local_experts", default=experts)
+def experts(c: Fields, default: int, top_k: int, shared: int = 0) -> MixtureOfExperts:
+    """Routed experts, and a gated shared one of width `shared`."""
+    number = c.size("num_experts", "num_local_experts", default=default)
     return MixtureOfExperts(
         c.size("hidden_size"),
         number,
@@ -66,7 +67,7 @@ def read_qwen2_moe(c: Fields) -> ModelSpec:
         SLIDING if slides and i % 2 == 0 and i < first_full else FULL for i in range(layers)
     ]
     mixers = windowed(attention(c, kv_heads=16, qkv_bias=bias), _window(c), kinds)
-    sparse = _experts(c, 60, 4, c.size("shared_expert_intermediate_size"))
+    sparse = experts(c, 60, 4, c.size("shared_expert_intermediate_size"))
     return model(c, stack(mixers, routed(c, layers, sparse, dense(c)), PRE_NORMS), family="qwen2_moe")
 
 
@@ -83,8 +84,9 @@ def read_qwen3_moe(c: Fields) -> ModelSpec:
     """Qwen 3, mixture of experts; where windows are used at all, every layer slides."""
     layers = c.layers("num_hidden_layers")
     bias = c.flag("attention_bias", False)
+    c.read.add("use_qk_norm")  # always on, whatever the file says
     mixer = attention(c, kv_heads=4, qk_norm=True, qkv_bias=bias, out_bias=bias, window=_window(c))
-    feed_forwards = routed(c, layers, _experts(c, 128, 8), dense(c))
+    feed_forwards = routed(c, layers, experts(c, 128, 8), dense(c))
     return model(c, stack([mixer] * layers, feed_forwards, PRE_NORMS), family="qwen3_moe")
 
 
@@ -108,6 +110,6 @@ def read_qwen3_next(c: Fields) -> ModelSpec:
         c.size("linear_conv_kernel_dim", default=4),
     )
     mixers: list[Mixer] = [full if kind == FULL else delta for kind in kinds]
-    sparse = _experts(c, 512, 10, c.size("shared_expert_intermediate_size", default=512))
+    sparse = experts(c, 512, 10, c.size("shared_expert_intermediate_size", default=512))
     feed_forwards = routed(c, layers, sparse, dense(c))
     return model(c, stack(mixers, feed_forwards, PRE_NORMS), family="qwen3_next", dialect="qwen3_next")

@@ -1,0 +1,142 @@
+"""Softmax attention: with K and V of its own, or over a shared latent."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narrows.models.mixers.base import linear
+from narrows.models.tensors import CacheRow, StateRow, Tensor
+
+INDEX_KEY = "index key"
+"""The cache row of a sparse indexer."""
+
+
+class Attention(msgspec.Struct, frozen=True, tag="attention"):
+    """Softmax attention with its own K and V: MHA, GQA or MQA, full or over a sliding window.
+
+    window: tokens a query can see, itself included (None: all). output_gate: the query projection also makes a gate
+    (Qwen3-Next). qk_norm: an RMS norm of head_dim on queries and keys; qk_norm_heads: with a weight for every head;
+    qk_norm_bias: a LayerNorm. sinks: one learned logit per head (gpt-oss). inner_norm: a norm before the output
+    projection (BitNet). borrowed: keys and values are those of an earlier layer; k_is_v: values are the keys before
+    their norm (Gemma 4). chunked: the window is a chunk that queries do not look beyond (Llama 4).
+    """
+
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    window: int | None = None
+    qkv_bias: bool = False
+    out_bias: bool = False
+    qk_norm: bool = False
+    qk_norm_heads: bool = False
+    qk_norm_bias: bool = False
+    sinks: bool = False
+    output_gate: bool = False
+    inner_norm: bool = False
+    chunked: bool = False
+    borrowed: bool = False
+    k_is_v: bool = False
+
+    @property
+    def _own(self) -> str:
+        """Of keys and values, those with a projection."""
+        return "" if self.borrowed else "k" if self.k_is_v else "kv"
+
+    def tensors(self) -> list[Tensor]:
+        """Projections, then per-head norms and sinks."""
+        q = self.heads * self.head_dim
+        kv = self.kv_heads * self.head_dim
+        found = [
+            *linear(
+                "attention.q", q * (2 if self.output_gate else 1), self.hidden, shards=self.heads, bias=self.qkv_bias
+            ),
+            *(
+                tensor
+                for side in self._own
+                for tensor in linear(f"attention.{side}", kv, self.hidden, shards=self.kv_heads, bias=self.qkv_bias)
+            ),
+            *linear("attention.o", self.hidden, q, shards=self.heads, bias=self.out_bias, bias_shards=1),
+        ]
+        if self.qk_norm:
+            for side, heads in (("q", self.heads), ("k", self.kv_heads))[: 1 if self.borrowed else 2]:
+                norm = heads if self.qk_norm_heads else 1
+                found.append(Tensor(f"attention.{side}_norm", (norm * self.head_dim,), "vector", norm))
+                if self.qk_norm_bias:
+                    found.append(Tensor(f"attention.{side}_norm.bias", (norm * self.head_dim,), "vector", norm))
+        if self.inner_norm:
+            found.append(Tensor("attention.inner_norm", (q,), "vector", self.heads))
+        if self.sinks:
+            found.append(Tensor("attention.sinks", (self.heads,), "vector", self.heads))
+        return found
+
+    def cache(self) -> list[CacheRow]:
+        """Keys and values of the tokens in sight, unless another layer keeps them."""
+        if self.borrowed:
+            return []
+        return [CacheRow(name, self.kv_heads, self.head_dim, self.window, self.chunked) for name in ("keys", "values")]
+
+    def state(self) -> list[StateRow]:
+        """None."""
+        return []
+
+
+class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
+    """Multi-head latent attention (DeepSeek): caches one low-rank latent and one rotary key per token, for all heads.
+
+    q_rank: rank of the query compression (None: a plain projection). nope, rope: rotary-free and rotary parts of the
+    query/key head; value: head dim of the values. index_heads, index_dim: a sparse indexer that picks the tokens to
+    attend to and caches one more key per token (DeepSeek-V3.2; 0: none).
+    """
+
+    hidden: int
+    heads: int
+    q_rank: int | None
+    kv_rank: int
+    nope: int
+    rope: int
+    value: int
+    bias: bool = False
+    index_heads: int = 0
+    index_dim: int = 0
+
+    def tensors(self) -> list[Tensor]:
+        """The down-projections are whole on every rank; heads are shared out."""
+        q = self.heads * (self.nope + self.rope)
+        if self.q_rank is None:
+            found = linear("mla.q", q, self.hidden, shards=self.heads)
+        else:
+            found = [
+                *linear("mla.q_down", self.q_rank, self.hidden, bias=self.bias),
+                Tensor("mla.q_norm", (self.q_rank,), "vector"),
+                *linear("mla.q_up", q, self.q_rank, shards=self.heads),
+            ]
+        return [
+            *found,
+            *linear("mla.kv_down", self.kv_rank + self.rope, self.hidden, bias=self.bias),
+            Tensor("mla.kv_norm", (self.kv_rank,), "vector"),
+            *linear("mla.kv_up", self.heads * (self.nope + self.value), self.kv_rank, shards=self.heads),
+            *linear("mla.o", self.hidden, self.heads * self.value, shards=self.heads, bias=self.bias, bias_shards=1),
+            *self._indexer(),
+        ]
+
+    def _indexer(self) -> list[Tensor]:
+        """Whole on every rank: each picks tokens for all heads."""
+        if not self.index_heads:
+            return []
+        return [
+            *linear("mla.index_q", self.index_heads * self.index_dim, self.q_rank or self.hidden),
+            *linear("mla.index_k", self.index_dim, self.hidden),
+            Tensor("mla.index_norm", (self.index_dim,), "vector"),
+            Tensor("mla.index_norm.bias", (self.index_dim,), "vector"),
+            Tensor("mla.index_weights", (self.index_heads, self.hidden), "plain"),
+        ]
+
+    def cache(self) -> list[CacheRow]:
+        """The latent, the rotary key and the indexer's key, once for all heads."""
+        rows = [CacheRow("latent", 1, self.kv_rank), CacheRow("rotary key", 1, self.rope)]
+        return [*rows, CacheRow(INDEX_KEY, 1, self.index_dim)] if self.index_heads else rows
+
+    def state(self) -> list[StateRow]:
+        """None."""
+        return []

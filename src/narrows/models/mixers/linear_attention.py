@@ -1,0 +1,101 @@
+"""More mixers with constant state: Kimi's delta attention, lightning attention, short convolutions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narrows.models.mixers.base import linear
+from narrows.models.tensors import CacheRow, StateRow, Tensor
+
+
+class KimiDelta(msgspec.Struct, frozen=True, tag="kimi_delta"):
+    """Kimi delta attention (Kimi Linear 2025): the gated delta rule with a decay for every channel."""
+
+    hidden: int
+    heads: int
+    head_dim: int
+    conv: int
+
+    def tensors(self) -> list[Tensor]:
+        """q, k, v with a convolution each; the two low-rank gates go through `head_dim` channels."""
+        width, rank = self.heads * self.head_dim, self.head_dim
+        found = [t for k in "qkv" for t in linear(f"delta.{k}", width, self.hidden, shards=self.heads)]
+        found += [Tensor(f"delta.conv_{k}", (width, 1, self.conv), "vector", self.heads) for k in "qkv"]
+        return [
+            *found,
+            Tensor("delta.dt_bias", (width,), "vector", self.heads),
+            Tensor("delta.a_log", (self.heads,), "vector", self.heads),
+            *linear("delta.f_down", rank, self.hidden),
+            *linear("delta.f_up", width, rank, shards=self.heads),
+            *linear("delta.b", self.heads, self.hidden, shards=self.heads),
+            *linear("delta.g_down", rank, self.hidden),
+            *linear("delta.g_up", width, rank, shards=self.heads),
+            Tensor("delta.norm", (self.head_dim,), "vector"),
+            *linear("delta.out", self.hidden, width, shards=self.heads),
+        ]
+
+    def cache(self) -> list[CacheRow]:
+        """Nothing grows with length."""
+        return []
+
+    def state(self) -> list[StateRow]:
+        """The last `conv` inputs of q, k and v, and one square matrix per head."""
+        width = self.heads * self.head_dim
+        return [
+            StateRow("convolution", 3 * width * self.conv, self.heads, kernel=self.conv),
+            StateRow("recurrent", width * self.head_dim, self.heads, "float32"),
+        ]
+
+
+class Lightning(msgspec.Struct, frozen=True, tag="lightning"):
+    """Lightning attention (MiniMax-01 2025): linear attention with a fixed decay per head and an output gate."""
+
+    hidden: int
+    heads: int
+    head_dim: int
+
+    def tensors(self) -> list[Tensor]:
+        """q, k and v in one tensor, a gate, a norm over all heads."""
+        width = self.heads * self.head_dim
+        return [
+            *linear("lightning.qkv", 3 * width, self.hidden, shards=self.heads),
+            *linear("lightning.gate", width, self.hidden, shards=self.heads),
+            Tensor("lightning.norm", (width,), "vector", self.heads),
+            *linear("lightning.out", self.hidden, width, shards=self.heads),
+        ]
+
+    def cache(self) -> list[CacheRow]:
+        """Nothing grows with length."""
+        return []
+
+    def state(self) -> list[StateRow]:
+        """One square matrix per head."""
+        return [StateRow("recurrent", self.heads * self.head_dim**2, self.heads, "float32")]
+
+
+class ShortConvolution(msgspec.Struct, frozen=True, tag="short_convolution"):
+    """A gated convolution over the last `conv` tokens (LFM2)."""
+
+    hidden: int
+    conv: int
+    bias: bool = False
+
+    def tensors(self) -> list[Tensor]:
+        """Two gates and the input in one projection; channels are shared out."""
+        hidden = self.hidden
+        found = [
+            Tensor("conv.conv", (hidden, 1, self.conv), "vector", hidden),
+            *linear("conv.in", 3 * hidden, hidden, shards=hidden, bias=self.bias),
+            *linear("conv.out", hidden, hidden, shards=hidden, bias=self.bias, bias_shards=1),
+        ]
+        if self.bias:
+            found.append(Tensor("conv.conv.bias", (hidden,), "vector", hidden))
+        return found
+
+    def cache(self) -> list[CacheRow]:
+        """Nothing grows with length."""
+        return []
+
+    def state(self) -> list[StateRow]:
+        """The last `conv` inputs of every channel."""
+        return [StateRow("convolution", self.hidden * self.conv, self.hidden, kernel=self.conv)]
