@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pty
+import random
 import subprocess
 import sys
 import time
@@ -20,6 +21,9 @@ from hypothesis import strategies as st
 
 from narrows.answers.fit import fit
 from narrows.answers.models import model
+from narrows.deployment import deploy
+from narrows.hardware import find_accelerator
+from narrows.memory import start
 from narrows.models import ModelSpec, load_model, read_config
 from narrows.models.catalogue import catalogue_entry
 from narrows.models.fields import MOST_LAYERS
@@ -956,3 +960,72 @@ def test_an_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert (out, b"Traceback" in err, err.strip().count(b"\n")) == (b"", False, 0)
+
+
+def _mutated(config: dict[str, Any], choice: random.Random) -> dict[str, Any]:
+    """A copy with one or two fields, at any depth, taken out or set to something odd."""
+    found: dict[str, Any] = json.loads(json.dumps(config))
+    for _ in range(choice.choice((1, 1, 2))):
+        fields, inside = [(found, name) for name in found], [found[name] for name in found]
+        fields += [(part, name) for part in inside if isinstance(part, dict) for name in part]
+        if fields:
+            part, name = choice.choice(fields)
+            if choice.random() < 0.15:
+                del part[name]
+            else:
+                part[name] = choice.choice(ODD)
+    return found
+
+
+ODD: list[Any] = [
+    0,
+    -1,
+    1,
+    3,
+    7,
+    10**9,
+    10**30,
+    1.5,
+    -2.5,
+    float("nan"),
+    float("inf"),
+    None,
+    True,
+    False,
+    "",
+    "x",
+    "auto",
+]
+ODD += [[], {}, [1], [0] * 3, ["full_attention"], [None], [["x", 2]], {"a": 1}]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_config_of_any_family_with_odd_fields_is_refused_or_starts_somewhere(seed: int) -> None:
+    """One fault in 430,000 such configs was an LFM2 with a feed-forward part of no width."""
+    choice = random.Random(seed)
+    gpu = find_accelerator("h100-sxm")
+    rows = [json.loads(line) for line in gzip.decompress((DATA / "oracle.jsonl.gz").read_bytes()).splitlines()]
+    refused = 0
+    for row in choice.choices(rows, k=500):
+        try:
+            found = read_config(_mutated(row["config"], choice), name="m")
+            for ranks in (1, 4):
+                assert start(deploy(found, gpu, tensor_parallel=ranks, max_length=1000)).weights > 0
+        except BadInput as error:
+            refused += 1
+            assert len(str(error)) < 600
+    assert 50 < refused < 450
+
+
+def test_a_width_that_is_rounded_to_nothing_is_refused() -> None:
+    rows = [json.loads(line) for line in gzip.decompress((DATA / "oracle.jsonl.gz").read_bytes()).splitlines()]
+    config = next(row["config"] for row in rows if row["config"]["model_type"] == "lfm2")
+    with pytest.raises(BadInput, match="intermediate_size' is too small"):
+        read_config(
+            {
+                **{k: v for k, v in config.items() if k != "block_ff_dim"},
+                "intermediate_size": 1,
+                "block_auto_adjust_ff_dim": True,
+            },
+            name="m",
+        )

@@ -97,6 +97,12 @@ def read_lfm2(c: Fields) -> ModelSpec:
             if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < 1000:
                 raise BadInput("config field '{field}' must be a number", field=c.path + "block_ffn_dim_multiplier")
             width = int(factor * width)
+        if width < 1:
+            # transformers would build a feed-forward part of no width
+            raise BadInput(
+                "config field '{field}' is too small; take the config.json of the original model",
+                field=c.path + "intermediate_size",
+            )
         multiple = c.size("block_multiple_of", default=256)
         width = -(-width // multiple) * multiple
     c.read |= {"block_multiple_of", "block_ffn_dim_multiplier", "num_heads"}
