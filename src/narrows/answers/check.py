@@ -18,6 +18,7 @@ from narrows.diagnosis import (
     Note,
     Situation,
     TimeLedger,
+    command_notes,
     comparisons,
     deployed,
     diagnose,
@@ -96,6 +97,8 @@ def check(
     cause, mends = diagnose(situation)
     deployment = made.deployment
     notes = [*notes_of(situation), *_about_the_log(seen, len(found), number)]
+    if any(mend.change for mend in mends):
+        notes += command_notes(situation)
     if calibrate:
         notes.append(_kept(situation, log))
     return Check(
