@@ -150,6 +150,8 @@ class Observation(msgspec.Struct, frozen=True):
     serving: Serving | None = None
     evidence: tuple[Evidence, ...] = ()
     first_line: int = 1
+    earlier_starts: int = 0
+    """Of the last start: how many starts of the log were counted and not kept."""
     complete: bool = True
     """False where reading stopped at the size limit."""
 
