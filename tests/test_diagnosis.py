@@ -18,6 +18,7 @@ from narrows.hardware import find_accelerator
 from narrows.models import load_model
 from narrows.report.check import check_report
 from narrows.report.console import to_text
+from narrows.text import BadInput
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -585,7 +586,8 @@ def test_a_dump_of_all_arguments_gives_only_those_that_were_set() -> None:
         "args: Namespace(subparser='serve', model_tag='m', host=None, port=8000, uvicorn_log_level='info', "
         "allowed_origins=['*'], api_key=None, tokenizer_mode='auto', config_format=<ConfigFormat.AUTO: 'auto'>, "
         "max_lora_rank=16, multi_step_stream_outputs=True, enforce_eager=False, "
-        "model='meta-llama/Llama-3.1-8B-Instruct', max_model_len=32768, lora_modules=[LoRAModulePath(name='a', path='/a', base_model_name=None)], "
+        "model='meta-llama/Llama-3.1-8B-Instruct', max_model_len=32768, "
+        "lora_modules=[LoRAModulePath(name='a', path='/a', base_model_name=None)], "
         "limit_mm_per_prompt={'image': 2}, dispatch_function=<function x at 0x7f>)"
     )
     lines = too_long("0.8.5").replace("non-default args: ", "x ").splitlines()
@@ -610,3 +612,93 @@ def test_a_hostile_name_neither_reaches_the_terminal_nor_ends_its_word() -> None
 @pytest.mark.parametrize("value", ["(" * 9000, "[" * 9000, "-" * 9000 + "1", "1" + "-1" * 9000, "'\\" * 9000, "1+1"])
 def test_a_value_that_is_no_literal_is_not_read(value: str) -> None:
     assert literal(value) is UNREAD
+
+
+# --- causes and mends, further ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("model", "sizes"), [("Qwen/Qwen2.5-7B-Instruct", "421"), ("/models/mine", "742")])
+def test_ranks_are_offered_only_where_the_model_can_be_cut(model: str, sizes: str) -> None:
+    text = log(
+        "0.10.2",
+        "ValueError: Total number of attention heads (28) must be divisible by tensor parallel size (8).",
+        model=model,
+        tensor_parallel_size=8,
+    )
+    assert changes(of(text)) == [f"--tensor-parallel-size {size}" for size in sizes]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): "
+        "{'EngineCore_DP0': -9}",
+        "Killed",
+        "start.sh: line 3: 4711 Killed",
+    ],
+)
+def test_a_kill_by_the_host_is_named(line: str) -> None:
+    assert cause(of(log("0.19.0", line, model=LLAMA))) == "killed-by-the-host"
+
+
+def test_what_is_offered_after_an_upgrade_frees_what_was_short() -> None:
+    before = log("0.11.2", "INFO:     Application startup complete.", model=LLAMA, max_num_batched_tokens=32768)
+    after = log(
+        "0.14.1",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 14.9889 GiB and 1.4 seconds",
+        'ERROR 06-16 14:14:04 [core.py:1]   File "/vllm/v1/worker/gpu_worker.py", line 1, in profile_run',
+        "ERROR 06-16 14:14:04 [core.py:1] " + oom("3.75 GiB", "44.40 GiB", "1.75 GiB"),
+        model=LLAMA,
+        max_num_batched_tokens=32768,
+        max_model_len=8192,
+    )
+    answer = of(before + after, gpu="l40s")
+    assert cause(answer) == "upgrade-changed-the-profile"
+    assert answer.mend is not None
+    match = re.match(r"--max-num-batched-tokens (\d+)", answer.mend.change)
+    assert match
+
+    def activations(tokens: int) -> int:
+        made = deploy(
+            load_model(LLAMA),
+            find_accelerator("l40s"),
+            engine="vllm==0.14.1",
+            max_length=8192,
+            max_num_batched_tokens=tokens,
+        )
+        return predict(made).start.reserve.activations
+
+    assert activations(32768) - activations(int(match[1])) >= 2**31
+    assert activations(32768) - activations(16384) < 2**31, "the nearest smaller step would not do"
+
+
+def test_preemptions_are_told_without_a_usage_that_no_line_states() -> None:
+    text = log(
+        "0.6.3",
+        "INFO:     Application startup complete.",
+        "WARNING 06-16 15:13:57 [scheduler.py:1242] Sequence group 0 is preempted by PreemptionMode.RECOMPUTE mode "
+        "because there is not enough KV cache space. total_num_cumulative_preemption=51",
+        model=LLAMA,
+    )
+    answer = of(text)
+    assert answer.cause is not None and str(answer.cause.text).startswith("capacity-bound: 51 preemptions")
+
+
+def test_every_start_of_a_crash_loop_is_counted() -> None:
+    once = log("0.10.2", "ERROR 06-16 14:14:04 [core.py:1] " + NO_BLOCKS, model=LLAMA)
+    answer = of(once * 300)
+    assert (answer.starts, answer.start) == (300, 300)
+    assert of(once * 300, start=150).start == 150
+    with pytest.raises(BadInput, match="from number 100 on"):
+        of(once * 300, start=99)
+
+
+def test_a_step_of_less_than_a_second_is_no_narrow_stage() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 0.2389 GiB and 0.4 seconds",
+        "INFO:     Application startup complete.",
+        model=LLAMA,
+    )
+    assert of(text).timeline.narrow_stage is None
+    assert of(text.replace("0.4 seconds", "4 seconds")).timeline.narrow_stage == "load model"

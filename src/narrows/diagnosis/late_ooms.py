@@ -14,7 +14,9 @@ from narrows.text import Text
 from narrows.units import GIB, binary, gib
 
 _KILLED: Final = re.compile(
-    r"^(?:[^\n]{0,120}: {1,4}\d{1,9} )?Killed\b|Failed core proc\(s\): \{[^}]*: (?:-9|137)\b|exit(?:ed)?(?: with)? ?(?:code|status)? ?(?:137|-9)\b"
+    r"^(?:[^\n]{0,120}: {1,4}\d{1,9} )?Killed\b"
+    r"|Failed core proc\(s\): \{[^}]{0,200}: (?:-9|137)\b"
+    r"|exit(?:ed)?(?: with)?(?: code| status)? (?:137|-9)\b"
 )
 
 

@@ -171,7 +171,9 @@ def fewer_tokens_and_shorter(s: Situation, holds: Callable[[Predicted], bool]) -
                 found = s.tried(max_num_batched_tokens=step, max_length=longest)
                 if found is not None and found.starts and holds(found):
                     flags = {"--max-num-batched-tokens": str(step), "--max-model-len": str(longest)}
-                    text = Text("a step of {n} tokens, and requests of at most {longest} tokens", n=step, longest=longest)
+                    text = Text(
+                        "a step of {n} tokens, and requests of at most {longest} tokens", n=step, longest=longest
+                    )
                     return s.mend_by(flags, text, found)
                 longest //= 2
         step //= 2
