@@ -702,3 +702,13 @@ def test_a_step_of_less_than_a_second_is_no_narrow_stage() -> None:
     )
     assert of(text).timeline.narrow_stage is None
     assert of(text.replace("0.4 seconds", "4 seconds")).timeline.narrow_stage == "load model"
+
+
+def test_a_figure_that_the_log_lacks_is_left_out_of_the_sentence() -> None:
+    line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB."
+    text = log(
+        "0.10.2", "INFO 06-16 14:13:58 [gpu_model_runner.py:1] Capturing CUDA graph shapes: 10%", line, model="/m/mine"
+    )
+    answer = of(text)
+    assert cause(answer) == "graph-capture"
+    assert answer.cause is not None and "?" not in str(answer.cause.text)
