@@ -65,7 +65,7 @@ class _Reader:
     def __init__(self) -> None:
         self.facts = vocabulary()
         self.sets: dict[tuple[str | None, bool], dict[bytes, tuple[Compiled, ...]]] = {}
-        self.done: list[Observation] = []
+        self.done: list[Start] = []
         self.start = Start(1)
         self.dropped = 0
         self.hits: dict[bytes, int] = {}
@@ -130,14 +130,17 @@ class _Reader:
                     self.start.take(found, match, line)
 
     def _next(self, line: int) -> None:
-        self.done.append(self.start.observation(complete=True))
+        self.done.append(self.start)
         self.dropped += max(0, len(self.done) - MOST_STARTS)
         del self.done[:-MOST_STARTS]
         self.start, self.hits = Start(line), {}
 
     def finish(self, complete: bool) -> list[Observation]:
         last = self.start.observation(complete)
-        return [*self.done, msgspec.structs.replace(last, earlier_starts=self.dropped)]
+        return [
+            *(one.observation(complete=True) for one in self.done),
+            msgspec.structs.replace(last, earlier_starts=self.dropped),
+        ]
 
 
 def _by_needle(facts: Iterable[Compiled]) -> dict[bytes, tuple[Compiled, ...]]:

@@ -78,7 +78,7 @@ class Start:
         self._recognise(found, line)
         read = {} if fact.dump is None else self._dump(fact, match["dump"] + "\n" * line.text.endswith("\n"))
         if fact.command and len(match["dump"]) > len(self.arguments or ""):
-            self.arguments = dumps.without_secrets(match["dump"])
+            self.arguments = match["dump"]
         read |= values(found, match)
         rank = self.ledger.key(line, match["rank"] if fact.device else None)
         kept = tuple(name for name, value in read.items() if self._keep(fact, name, value, rank, line))
@@ -91,7 +91,7 @@ class Start:
         if self.error is line.text or self.pending is line.text:
             kept += ("error",)
         if kept and len(self.evidence) < MOST_EVIDENCE:
-            self.evidence[fact.name, rank] = Evidence(line.number, kept, _shown(line.text))
+            self.evidence[fact.name, rank] = Evidence(line.number, kept, line.text[:1200])
 
     def _recognise(self, found: Compiled, line: Line) -> None:
         if found.engine == "any":
@@ -245,10 +245,13 @@ class Start:
             timeline=steps,
             seconds_to_ready=self.timeline.elapsed if self.ready or outcome == "serving" else None,
             serving=Serving(**self.serving) if self.serving else None,
-            evidence=tuple(sorted(self.evidence.values(), key=lambda e: e.line)),
+            evidence=tuple(
+                Evidence(one.line, one.fields, _shown(one.text))
+                for one in sorted(self.evidence.values(), key=lambda e: e.line)
+            ),
             first_line=self.first_line,
             complete=complete,
-            arguments=self.arguments,
+            arguments=dumps.without_secrets(self.arguments) if self.arguments else None,
             **self.ledger.wide(),
             **{name: value for name, value in self.said.items() if name in Observation.__struct_fields__},
         )
