@@ -156,7 +156,7 @@ def test_the_command_keeps_what_the_log_shows_of_it() -> None:
     assert answer.mend is not None
     assert answer.mend.command == (
         "vllm serve Qwen/Qwen2.5-7B-Instruct --host 0.0.0.0 --max-model-len 4096 --gpu-memory-utilization 0.85 "
-        "--tensor-parallel-size 2"
+        "--disable-log-stats --tensor-parallel-size 2"
     )
 
 

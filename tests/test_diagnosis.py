@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import shlex
 from typing import Any
 
 import pytest
 
 from narrows.answers.check import Check, check
 from narrows.deployment import deploy
+from narrows.diagnosis.literals import UNREAD, literal
 from narrows.diagnosis.predicted import predict
 from narrows.hardware import find_accelerator
 from narrows.models import load_model
+from narrows.report.check import check_report
+from narrows.report.console import to_text
+from narrows.text import BadInput
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -489,3 +495,220 @@ def test_llama_cpps_compute_buffer_is_named() -> None:
     )
     assert cause(answer) == "compute-buffer"
     assert answer.mend is not None and answer.mend.change == "-ub 512"
+
+
+# --- the command that is given back ----------------------------------------------------------------------------------
+
+
+def too_long(version: str = "0.32.0", model: str = LLAMA, **arguments: Any) -> str:
+    """A start whose longest request does not fit, so that a corrected command is given."""
+    return log(
+        version,
+        "INFO 06-16 14:13:56 [gpu_worker.py:298] Available KV cache memory: 2.91 GiB",
+        "ERROR 06-16 14:14:04 [core.py:1] ValueError: To serve at least one request with the model's max seq len "
+        "(32768), (4.0 GiB KV cache is needed, which is larger than the available KV cache memory (2.91 GiB). Based on "
+        "the available memory, the estimated maximum model length is 23824.",
+        model=model,
+        max_model_len=32768,
+        **arguments,
+    )
+
+
+def command(answer: Check) -> list[str]:
+    assert answer.mend is not None
+    return shlex.split(answer.mend.command)
+
+
+def behind(words: list[str], flag: str) -> str:
+    return words[words.index(flag) + 1]
+
+
+def test_every_flag_of_the_user_stays_in_the_command() -> None:
+    long = "x" * 3000
+    words = command(
+        of(
+            too_long(
+                chat_template=long,
+                api_server_count=4,
+                speculative_config={"method": "mtp", "note": "it's"},
+                served_model_name=["a", "b c"],
+                enable_prefix_caching=False,
+                async_scheduling=True,
+                rope_factor=-1.5,
+                flag_of_next_year="v",
+            )
+        )
+    )
+    assert behind(words, "--chat-template") == long
+    assert behind(words, "--api-server-count") == "4"
+    assert json.loads(behind(words, "--speculative-config")) == {"method": "mtp", "note": "it's"}
+    at = words.index("--served-model-name")
+    assert words[at + 1 : at + 3] == ["a", "b c"]
+    assert {"--no-enable-prefix-caching", "--async-scheduling", "--rope-factor=-1.5"} <= set(words)
+    assert behind(words, "--flag-of-next-year") == "v"
+    assert behind(words, "--max-model-len") == "23824"
+
+
+def test_no_secret_leaves_the_log() -> None:
+    keys = ["sk-one-111", "hf_two222", "three333", "user:four444", "five555"]
+    text = too_long(
+        api_key=[keys[0]],
+        hf_token=keys[1],
+        kv_transfer_config={"extra": {"api_key": keys[2]}},
+        otlp_traces_endpoint=f"http://{keys[3]}@host:4317",
+        ssl_keyfile_password=keys[4],
+        max_num_batched_tokens=8192,
+        tokenizer="mine",
+    )
+    answer = of(text)
+    shown = to_text(check_report(answer)) + answer.to_json() + str(answer)
+    assert [key for key in keys if key in shown] == []
+    assert answer.mend is not None
+    assert '--api-key "$VLLM_API_KEY" --hf-token "$HF_TOKEN"' in answer.mend.command
+    assert '"$VLLM_API_KEY"' in to_text(check_report(answer)), "the variable must not lose its double quotes"
+    assert "--max-num-batched-tokens 8192 --tokenizer mine" in answer.mend.command
+    notes = {note.id: str(note.text) for note in answer.notes}
+    assert "--kv-transfer-config, --otlp-traces-endpoint" in notes["flags-not-kept"]
+    assert "--api-key, --hf-token, --ssl-keyfile-password" in notes["secrets-not-kept"]
+
+
+def test_what_cannot_be_given_back_is_named() -> None:
+    text = too_long(compilation_config="HERE", chat_template="two\nlines").replace("'HERE'", "<Level.X: 3>")
+    notes = {note.id: str(note.text) for note in of(text).notes}
+    assert "--compilation-config, --chat-template" in notes["flags-not-kept"]
+    cut = re.sub(r"('max_model_len': 32768).*\}", r"\1, 'served_model_name': ['x", text, count=1)
+    assert "arguments-cut" in note_ids(of(cut))
+    assert not {"arguments-cut", "flags-not-kept", "secrets-not-kept"} & note_ids(of(too_long()))
+
+
+def test_a_dump_of_all_arguments_gives_only_those_that_were_set() -> None:
+    dump = (
+        "args: Namespace(subparser='serve', model_tag='m', host=None, port=8000, uvicorn_log_level='info', "
+        "allowed_origins=['*'], api_key=None, tokenizer_mode='auto', config_format=<ConfigFormat.AUTO: 'auto'>, "
+        "max_lora_rank=16, multi_step_stream_outputs=True, enforce_eager=False, "
+        "model='meta-llama/Llama-3.1-8B-Instruct', max_model_len=32768, "
+        "lora_modules=[LoRAModulePath(name='a', path='/a', base_model_name=None)], "
+        "limit_mm_per_prompt={'image': 2}, dispatch_function=<function x at 0x7f>)"
+    )
+    lines = too_long("0.8.5").replace("non-default args: ", "x ").splitlines()
+    words = command(of("\n".join([lines[0], "INFO 06-16 14:13:11 [api_server.py:1044] " + dump, *lines[2:], ""])))
+    assert words[3:7] == ["--max-model-len", "23808", "--lora-modules", '{"name": "a", "path": "/a"}']
+    assert words[7:] == ["--limit-mm-per-prompt", "image=2"]
+
+
+def test_a_hostile_name_neither_reaches_the_terminal_nor_ends_its_word() -> None:
+    for name in ("$(touch x)\x1b]0;owned\x07", "a\u202eb; ls", "-x", "it's `id`"):
+        answer = of(too_long(model="HOSTILE", tokenizer="-x").replace("'HOSTILE'", f'"{name}"'))
+        assert answer.mend is not None
+        words = command(answer)
+        clean = "".join(char if char.isprintable() else " " for char in name)
+        assert words[2].strip() == ("./-x" if name == "-x" else clean.strip())
+        assert "--tokenizer=-x" in words
+        shown = to_text(check_report(answer)) + "".join(mend.change for mend in answer.other_mends)
+        assert all(char.isprintable() or char == "\n" for char in shown)
+        assert answer.mend.command.isprintable()
+
+
+@pytest.mark.parametrize("value", ["(" * 9000, "[" * 9000, "-" * 9000 + "1", "1" + "-1" * 9000, "'\\" * 9000, "1+1"])
+def test_a_value_that_is_no_literal_is_not_read(value: str) -> None:
+    assert literal(value) is UNREAD
+
+
+# --- causes and mends, further ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("model", "sizes"), [("Qwen/Qwen2.5-7B-Instruct", "421"), ("/models/mine", "742")])
+def test_ranks_are_offered_only_where_the_model_can_be_cut(model: str, sizes: str) -> None:
+    text = log(
+        "0.10.2",
+        "ValueError: Total number of attention heads (28) must be divisible by tensor parallel size (8).",
+        model=model,
+        tensor_parallel_size=8,
+    )
+    assert changes(of(text)) == [f"--tensor-parallel-size {size}" for size in sizes]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): "
+        "{'EngineCore_DP0': -9}",
+        "Killed",
+        "start.sh: line 3: 4711 Killed",
+    ],
+)
+def test_a_kill_by_the_host_is_named(line: str) -> None:
+    assert cause(of(log("0.19.0", line, model=LLAMA))) == "killed-by-the-host"
+
+
+def test_what_is_offered_after_an_upgrade_frees_what_was_short() -> None:
+    before = log("0.11.2", "INFO:     Application startup complete.", model=LLAMA, max_num_batched_tokens=32768)
+    after = log(
+        "0.14.1",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 14.9889 GiB and 1.4 seconds",
+        'ERROR 06-16 14:14:04 [core.py:1]   File "/vllm/v1/worker/gpu_worker.py", line 1, in profile_run',
+        "ERROR 06-16 14:14:04 [core.py:1] " + oom("3.75 GiB", "44.40 GiB", "1.75 GiB"),
+        model=LLAMA,
+        max_num_batched_tokens=32768,
+        max_model_len=8192,
+    )
+    answer = of(before + after, gpu="l40s")
+    assert cause(answer) == "upgrade-changed-the-profile"
+    assert answer.mend is not None
+    match = re.match(r"--max-num-batched-tokens (\d+)", answer.mend.change)
+    assert match
+
+    def activations(tokens: int) -> int:
+        made = deploy(
+            load_model(LLAMA),
+            find_accelerator("l40s"),
+            engine="vllm==0.14.1",
+            max_length=8192,
+            max_num_batched_tokens=tokens,
+        )
+        return predict(made).start.reserve.activations
+
+    assert activations(32768) - activations(int(match[1])) >= 2**31
+    assert activations(32768) - activations(16384) < 2**31, "the nearest smaller step would not do"
+
+
+def test_preemptions_are_told_without_a_usage_that_no_line_states() -> None:
+    text = log(
+        "0.6.3",
+        "INFO:     Application startup complete.",
+        "WARNING 06-16 15:13:57 [scheduler.py:1242] Sequence group 0 is preempted by PreemptionMode.RECOMPUTE mode "
+        "because there is not enough KV cache space. total_num_cumulative_preemption=51",
+        model=LLAMA,
+    )
+    answer = of(text)
+    assert answer.cause is not None and str(answer.cause.text).startswith("capacity-bound: 51 preemptions")
+
+
+def test_every_start_of_a_crash_loop_is_counted() -> None:
+    once = log("0.10.2", "ERROR 06-16 14:14:04 [core.py:1] " + NO_BLOCKS, model=LLAMA)
+    answer = of(once * 300)
+    assert (answer.starts, answer.start) == (300, 300)
+    assert of(once * 300, start=150).start == 150
+    with pytest.raises(BadInput, match="from number 100 on"):
+        of(once * 300, start=99)
+
+
+def test_a_step_of_less_than_a_second_is_no_narrow_stage() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 0.2389 GiB and 0.4 seconds",
+        "INFO:     Application startup complete.",
+        model=LLAMA,
+    )
+    assert of(text).timeline.narrow_stage is None
+    assert of(text.replace("0.4 seconds", "4 seconds")).timeline.narrow_stage == "load model"
+
+
+def test_a_figure_that_the_log_lacks_is_left_out_of_the_sentence() -> None:
+    line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB."
+    text = log(
+        "0.10.2", "INFO 06-16 14:13:58 [gpu_model_runner.py:1] Capturing CUDA graph shapes: 10%", line, model="/m/mine"
+    )
+    answer = of(text)
+    assert cause(answer) == "graph-capture"
+    assert answer.cause is not None and "?" not in str(answer.cause.text)

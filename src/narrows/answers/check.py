@@ -18,6 +18,7 @@ from narrows.diagnosis import (
     Note,
     Situation,
     TimeLedger,
+    command_notes,
     comparisons,
     deployed,
     diagnose,
@@ -84,18 +85,31 @@ def check(
     BadInput where no engine is recognised, or where there is nothing to keep.
     """
     found = _read(log)
-    number = len(found) if start is None else start
-    if not 1 <= number <= len(found):
-        raise BadInput("--start is {start}, and the log holds {count} starts", start=number, count=len(found))
-    seen = found[number - 1]
+    dropped = found[-1].earlier_starts
+    count = dropped + len(found)
+    number = count if start is None else start
+    if not 1 <= number <= count:
+        raise BadInput("--start is {start}, and the log holds {count} starts", start=number, count=count)
+    if number <= dropped:
+        raise BadInput(
+            "--start is {start}; of {count} starts the last {kept} are kept, from number {first} on",
+            start=number,
+            count=count,
+            kept=len(found),
+            first=dropped + 1,
+        )
+    at = number - dropped - 1
+    seen = found[at]
     _recognised(seen, log, engine)
     if engine is not None and seen.engine is None:
         seen = msgspec.structs.replace(seen, engine="vllm")
     made = deployed(seen, model=model, gpu=gpu, memory=memory, engine=engine)
-    situation = Situation(seen, made, tuple(found[: number - 1]))
+    situation = Situation(seen, made, tuple(found[:at]))
     cause, mends = diagnose(situation)
     deployment = made.deployment
-    notes = [*notes_of(situation), *_about_the_log(seen, len(found), number)]
+    notes = [*notes_of(situation), *_about_the_log(seen, count, number)]
+    if any(mend.change for mend in mends):
+        notes += command_notes(situation)
     if calibrate:
         notes.append(_kept(situation, log))
     return Check(
@@ -121,7 +135,7 @@ def check(
         timeline=time_ledger(seen),
         notes=tuple(notes),
         evidence=seen.evidence[-_MOST_EVIDENCE:],
-        starts=len(found),
+        starts=count,
         start=number,
         missing=made.lacks,
         assumptions=made.assumptions,

@@ -3,7 +3,7 @@
 from narrows.diagnosis.causes import Cause, diagnose
 from narrows.diagnosis.deployed import Deployed, deployed
 from narrows.diagnosis.mends import Mend
-from narrows.diagnosis.notes import Note, notes_of
+from narrows.diagnosis.notes import Note, command_notes, notes_of
 from narrows.diagnosis.situation import Situation
 from narrows.diagnosis.terms import Comparison, comparisons
 from narrows.diagnosis.timeline import TimeLedger, time_ledger
@@ -16,6 +16,7 @@ __all__ = [
     "Note",
     "Situation",
     "TimeLedger",
+    "command_notes",
     "comparisons",
     "deployed",
     "diagnose",

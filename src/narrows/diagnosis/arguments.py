@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from narrows.deployment import check_split
 from narrows.diagnosis.found import Found
 from narrows.diagnosis.situation import Situation
-from narrows.text import Text
+from narrows.text import BadInput, Text
 
 _HEADS: Final = re.compile(r"\((\d{1,6})\) must be divisible by tensor parallel size \((\d{1,4})\)")
 _DERIVED: Final = re.compile(
@@ -24,7 +25,7 @@ def heads(s: Situation) -> Found | None:
     if match is None or not int(match[1]) or not int(match[2]):
         return Found("heads-do-not-divide", Text("the tensor-parallel size must divide the attention heads"), [])
     count, asked = int(match[1]), int(match[2])
-    works = [n for n in range(1, min(count, 128) + 1) if count % n == 0]
+    works = [n for n in range(1, min(count, 128) + 1) if count % n == 0 and n != asked and _cuts(s, n)]
     nearest = sorted(works, key=lambda n: (abs(n - asked), n))[:3]
     return Found(
         "heads-do-not-divide",
@@ -42,6 +43,17 @@ def heads(s: Situation) -> Found | None:
             for n in nearest
         ],
     )
+
+
+def _cuts(s: Situation, ranks: int) -> bool:
+    """Whether the model, where it is known, can be cut for so many ranks: its KV heads too."""
+    if s.made.model is None:
+        return True
+    try:
+        check_split(s.made.model, ranks, 1)
+    except BadInput:
+        return False
+    return True
 
 
 def beyond_the_model(s: Situation) -> Found | None:

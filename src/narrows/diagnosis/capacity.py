@@ -137,24 +137,42 @@ def upgraded(s: Situation) -> Found | None:
         if old is not None and old != new and getattr(s.settings, name) is None:
             flags[flag] = f"{old:g}" if isinstance(old, float) else str(old)
             options["utilization" if name == "gpu_memory_utilization" else name] = old
-    changed = ", ".join(f"{flag} {value}" for flag, value in flags.items())
     pinned = s.either(flags, Text("the old version's values"), **options) if flags else None
-    text = (
-        Text(
+    if s.seen.oom is not None and s.base is not None:
+        return Found("upgrade-changed-the-profile", _upgrade_text(s, before, flags), _relieving(s, pinned, options))
+    text = _upgrade_text(s, before, flags)
+    return Found("upgrade-changed-the-profile", text, [pinned, *roomier(s), room.fewer_sequences(s)])
+
+
+def _upgrade_text(s: Situation, before: Observation, flags: dict[str, str | None]) -> Text:
+    new = s.seen.version or (s.engine.version if s.engine else "")
+    changed = ", ".join(f"{flag} {value}" for flag, value in flags.items())
+    if changed:
+        return Text(
             "the same model started with vLLM {old}; {new} fails because defaults changed, which were: {changed}",
             old=before.version,
-            new=s.seen.version or s.engine.version,
+            new=new,
             changed=changed,
         )
-        if changed
-        else Text(
-            "the same model started with vLLM {old}; {new} counts more against its share of the device (graphs, "
-            "profiling, other processes)",
-            old=before.version,
-            new=s.seen.version or s.engine.version,
-        )
+    return Text(
+        "the same model started with vLLM {old}; {new} counts more against its share of the device (graphs, "
+        "profiling, other processes)",
+        old=before.version,
+        new=new,
     )
-    return Found("upgrade-changed-the-profile", text, [pinned, *roomier(s), room.fewer_sequences(s)])
+
+
+def _relieving(s: Situation, pinned: Mend | None, options: dict[str, Any]) -> list[Mend | None]:
+    """What lowers the activation peak by what was short: the old values, one change, or two together."""
+    holds = room.relieves(s)
+    old = s.tried(**options) if pinned is not None else None
+    single = [
+        pinned if old is not None and holds(old) else None,
+        room.fewer_tokens(s, holds),
+        room.fewer_sequences(s, holds),
+        room.more_ranks(s, holds),
+    ]
+    return single if any(single[:3]) else [room.fewer_tokens_and_shorter(s, holds), *single]
 
 
 def _same(before: Observation, now: Observation) -> bool:

@@ -54,6 +54,30 @@ _OTHERS: Final[tuple[Rule, ...]] = (
 )
 
 
+_WITHOUT_FIGURES: Final = {
+    "share-not-free": Text("the engine wants more memory than is free on this device"),
+    "others-hold-memory": Text("other processes hold memory of this device, and what is left is too little"),
+    "cache-not-allocated": Text("the KV cache was sized and then could not be allocated"),
+    "graph-capture": Text("capturing CUDA graphs found too little memory beside the KV cache"),
+    "warm-up": Text("the warm-up after sizing the KV cache found too little memory outside the engine's share"),
+    "headroom-outside-the-share": Text(
+        "the start passed, and under load the memory outside the engine's share ran out"
+    ),
+    "out-of-memory": Text("out of memory at a stage that the log does not show"),
+    "multimodal-profiling": Text("profiling the vision encoder with the largest images allowed ran out of memory"),
+    "activation-peak": Text("the activation peak of the profiled step does not fit beside the weights"),
+    "weights-leave-no-room": Text("weights take nearly all of the device: the profiled batch has no room"),
+    "compute-buffer": Text("weights and KV cache fit, the compute buffer does not"),
+}
+"""Where the log lacks a figure of the sentence: the same without figures."""
+
+
+def _said(found: Found) -> Text:
+    if "?" in found.text.params.values():
+        return _WITHOUT_FIGURES.get(found.id, found.text)
+    return found.text
+
+
 def diagnose(situation: Situation) -> tuple[Cause | None, tuple[Mend, ...]]:
     """The cause and its mends, the least costly first. None and no mends for a start that is healthy."""
     seen = situation.seen
@@ -64,7 +88,7 @@ def diagnose(situation: Situation) -> tuple[Cause | None, tuple[Mend, ...]]:
         for rule in _VLLM if seen.engine in ("vllm", None) else _OTHERS:
             found = rule(situation)
             if found is not None:
-                return Cause(found.id, found.text, seen.stage), _distinct(found.mends)
+                return Cause(found.id, _said(found), seen.stage), _distinct(found.mends)
     return _unexplained(situation), ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from narrows.diagnosis import room
 from narrows.diagnosis.found import Found
@@ -11,6 +12,12 @@ from narrows.diagnosis.short_of import HEADROOM, crowded, figures, halved, said,
 from narrows.diagnosis.situation import CONTEXT, Situation
 from narrows.text import Text
 from narrows.units import GIB, binary, gib
+
+_KILLED: Final = re.compile(
+    r"^(?:[^\n]{0,120}: {1,4}\d{1,9} )?Killed\b"
+    r"|Failed core proc\(s\): \{[^}]{0,200}: (?:-9|137)\b"
+    r"|exit(?:ed)?(?: with)?(?: code| status)? (?:137|-9)\b"
+)
 
 
 def sampler(s: Situation) -> Found | None:
@@ -57,15 +64,14 @@ def _sampled(s: Situation, many: int) -> Mend | None:
 
 def killed(s: Situation) -> Found | None:
     """The host ended the process: where the device's memory is the host's, the pool was too large for both."""
-    if not re.search(r"\bKilled\b", s.seen.error or ""):
+    lines = [s.seen.error or "", *(line.text for line in s.seen.evidence if "error" in line.fields)]
+    if s.seen.oom is not None or not any(_KILLED.search(line) for line in lines):
         return None
     if not s.unified:
         return Found(
             "killed-by-the-host",
             Text(
-                "the host ended the process, most often because its own memory (not the device's) ran out while "
-                "reading weights: {stage}",
-                stage=s.seen.stage or Text("the stage is not in the log"),
+                "the host ended the process (signal 9), most often because its own memory, not the device's, ran out",
             ),
             [],
         )
@@ -78,8 +84,13 @@ def killed(s: Situation) -> Found | None:
         Text(
             "device and host share one memory of {total}: the engine took {pool} for KV cache and left the system and "
             "its own processes too little, so the host ended it",
-            total=gib(s.total) if s.total else "?",
-            pool=gib(pool) if pool else "?",
+            total=gib(s.total),
+            pool=gib(pool),
+        )
+        if s.total and pool
+        else Text(
+            "device and host share one memory: the engine left the system and its own processes too little of it, so "
+            "the host ended it"
         ),
         mends,
     )

@@ -25,6 +25,41 @@ def notes_of(s: Situation) -> tuple[Note, ...]:
     return tuple(note for rule in rules for note in rule(s))
 
 
+def command_notes(s: Situation) -> tuple[Note, ...]:
+    """What the corrected command does not hold of the one that was given."""
+    command, found = s.command, []
+    if s.seen.engine not in ("vllm", None):
+        return ()
+    if command.lost:
+        found.append(
+            Note(
+                "flags-not-kept",
+                Text(
+                    "the corrected command lacks {flags}, whose value the log does not give back as it was: add it",
+                    flags=", ".join(command.lost),
+                ),
+            )
+        )
+    if command.hidden:
+        found.append(
+            Note(
+                "secrets-not-kept",
+                Text(
+                    "the corrected command holds no secret: {flags} takes a variable of the shell in its place",
+                    flags=", ".join(command.hidden),
+                ),
+            )
+        )
+    if command.cut:
+        found.append(
+            Note(
+                "arguments-cut",
+                Text("the log shows only the beginning of the arguments: compare the corrected command with your own"),
+            )
+        )
+    return tuple(found)
+
+
 def _shifted(s: Situation) -> Iterator[Note]:
     if s.shift and s.law is not None:
         yield Note(

@@ -9,7 +9,6 @@ from narrows.calibration import coefficients
 from narrows.diagnosis import room
 from narrows.diagnosis.found import Found
 from narrows.diagnosis.mends import Mend
-from narrows.diagnosis.predicted import Predicted
 from narrows.diagnosis.short_of import crowded, figures, halved, said
 from narrows.diagnosis.situation import CONTEXT, Situation
 from narrows.engines.version import parse_version
@@ -83,7 +82,7 @@ def multimodal(s: Situation) -> Found | None:
         ),
         [
             s.mend({"--limit-mm-per-prompt": one}, Text("one image per prompt, no video: a smaller profiled batch")),
-            room.fewer_tokens(s, _relieves(s)) if s.base else halved(s),
+            room.fewer_tokens(s, room.relieves(s)) if s.base else halved(s),
             s.mend({"--limit-mm-per-prompt": none}, Text("text only: images are neither profiled nor served")),
         ],
     )
@@ -122,20 +121,12 @@ def profiling(s: Situation) -> Found | None:
         )
     )
     mends = [
-        room.fewer_tokens(s, _relieves(s)) if s.base else halved(s),
-        room.fewer_sequences(s, _relieves(s)) if s.base else None,
-        room.more_ranks(s),
+        room.fewer_tokens(s, room.relieves(s)) if s.base else halved(s),
+        room.fewer_sequences(s, room.relieves(s)) if s.base else None,
+        room.more_ranks(s, room.relieves(s)),
     ]
+    if s.base and not any(mends[:2]):
+        mends.insert(0, room.fewer_tokens_and_shorter(s, room.relieves(s)))
     if not any(mends):
         mends = elsewhere(s)
     return Found("activation-peak", text, mends)
-
-
-def _relieves(s: Situation):  # type: ignore[no-untyped-def]
-    """Whether a change lowers the activation peak by what was short."""
-
-    def holds(found: Predicted) -> bool:
-        before = s.law.start.reserve.activations if s.law else 0
-        return before - found.start.reserve.activations >= s.deficit
-
-    return holds

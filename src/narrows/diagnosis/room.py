@@ -147,7 +147,40 @@ def eight_bits(s: Situation) -> Mend | None:
     )
 
 
-def more_ranks(s: Situation) -> Mend | None:
+def relieves(s: Situation) -> Callable[[Predicted], bool]:
+    """Whether a change lowers the peak before the cache, weights and activations, by what was short."""
+    before = s.law.start.weights + s.law.start.reserve.activations if s.law else 0
+
+    def holds(found: Predicted) -> bool:
+        return before - found.start.weights - found.start.reserve.activations >= s.deficit
+
+    return holds
+
+
+def fewer_tokens_and_shorter(s: Situation, holds: Callable[[Predicted], bool]) -> Mend | None:
+    """A smaller step and a shorter length together, where neither alone suffices."""
+    now, length = s.batched_tokens, s.length
+    if now is None or length is None or s.made.deployment is None or s.on_cpu or s.old:
+        return None
+    step = 1 << (now - 1).bit_length() - 1
+    while step >= 256:
+        longest = length // 2
+        found = s.tried(max_num_batched_tokens=step)
+        if found is not None and holds(found):
+            while longest >= SHORTEST:
+                found = s.tried(max_num_batched_tokens=step, max_length=longest)
+                if found is not None and found.starts and holds(found):
+                    flags = {"--max-num-batched-tokens": str(step), "--max-model-len": str(longest)}
+                    text = Text(
+                        "a step of {n} tokens, and requests of at most {longest} tokens", n=step, longest=longest
+                    )
+                    return s.mend_by(flags, text, found)
+                longest //= 2
+        step //= 2
+    return None
+
+
+def more_ranks(s: Situation, holds: Callable[[Predicted], bool] = lambda found: found.starts) -> Mend | None:
     """The smallest tensor-parallel size that starts, then pipeline parallelism."""
     ranks = s.settings.tensor_parallel or 1
     if s.on_cpu or s.pool:
@@ -158,9 +191,9 @@ def more_ranks(s: Situation) -> Mend | None:
     for wanted in (2, 4, 8, 16):
         if wanted > ranks:
             text = Text("weights and KV heads shared by {n} devices", n=wanted)
-            found = s.mend_by({"--tensor-parallel-size": str(wanted)}, text, s.tried(tensor_parallel=wanted))
-            if found is not None:
-                return found
+            tried = s.tried(tensor_parallel=wanted)
+            if tried is not None and tried.starts and holds(tried):
+                return s.mend_by({"--tensor-parallel-size": str(wanted)}, text, tried)
     return None
 
 

@@ -24,6 +24,11 @@ def cache_full(s: Situation) -> Found | None:
     percent = f"{100 * usage:.0f}"
     text = (
         Text(
+            "capacity-bound: {preempted} preemptions; a preempted request is computed again",
+            preempted=preempted,
+        )
+        if preempted and serving.peak_kv_usage is None
+        else Text(
             "capacity-bound: KV cache {percent} % used, {preempted} preemptions; a preempted request is computed again",
             percent=percent,
             preempted=preempted,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from narrows.deployment import Deployment, deploy
-from narrows.diagnosis.command import Changes, Command, command_of
+from narrows.diagnosis.command import Changes, Command, command_of, quoted, written
 from narrows.diagnosis.deployed import Deployed, on_cpu
 from narrows.diagnosis.mends import Basis, Mend
 from narrows.diagnosis.predicted import Predicted, predict
@@ -206,7 +206,8 @@ class Situation:
         return self.mend(flags, text, tokens=tokens, kv=kv)
 
     def _mend(self, flags: Changes, text: Text, tokens: int | None, kv: int | None, basis: Basis) -> Mend:
-        change = " ".join(f"{flag} {value}".strip() for flag, value in flags.items() if value is not None)
+        given = {flag: value for flag, value in flags.items() if value is not None}
+        change = " ".join(written(flag, quoted(value) if value else "") for flag, value in given.items())
         return Mend(self.command.changed(flags), change, tokens, kv, text, basis)
 
 

@@ -55,5 +55,5 @@ def time_ledger(seen: Observation) -> TimeLedger:
         elsewhere=max(0.0, round(total - outer, 3))
         if total is not None and seen.seconds_to_ready is not None
         else None,
-        narrow_stage=longest.name if longest.seconds > 0 else None,
+        narrow_stage=longest.name if alone(longest) >= max(1.0, 0.05 * (total or 0.0)) else None,
     )

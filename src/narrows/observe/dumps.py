@@ -8,8 +8,20 @@ from typing import Any, Final
 
 from narrows.units import GIB
 
-_TOKEN: Final = re.compile(r"""[()\[\]{},]|'(?:[^'\\\n]|\\.){0,2000}'|"(?:[^"\\\n]|\\.){0,2000}\"""")
-_PAIR: Final = re.compile(r"\s*['\"]?([A-Za-z_]\w{0,80})['\"]?\s?[=:]\s?(.{1,400})", re.DOTALL)
+_QUOTED: Final = r"""'[^'\\]*(?:\\[\s\S][^'\\]*)*(?:'|\\?\Z)|"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?\Z)"""
+"""A string as Python prints it; one that the line cuts goes to the end, so that no quote is tried twice."""
+_TOKEN: Final = re.compile(r"[()\[\]{},]|" + _QUOTED)
+_PAIR: Final = re.compile(r"\s*['\"]?([A-Za-z_]\w{0,80})['\"]?\s?[=:]\s?(.+)", re.DOTALL)
+_SECRET: Final = (r"\w*api[_-]?key", r"\w+[_-]token", r"\w*passw(?:or)?d", r"\w*secret\w*", r"\w*access[_-]key")
+"""Names whose values are not repeated, whatever the log shows of them."""
+MASK: Final = "***"
+"""What stands in place of a secret."""
+_TOLD: Final = re.compile(
+    r"(?P<name>(?<!\w)(?:" + "|".join(_SECRET or ("(?!)",)) + r")['\"]?\s?[=: ]\s?)"
+    r"(?!None\b|True\b|False\b|'\*|\*)(?P<value>\[[^\]\n]*\]?|" + _QUOTED + r"|[^\s,(){}\[\]'\"]+)",
+    re.IGNORECASE,
+)
+_LOGIN: Final = re.compile(r"(?<=://)[^\s/@'\"]{1,200}@")
 _WHOLE: Final = frozenset(
     (
         *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "max_model_len"),
@@ -42,6 +54,31 @@ def pairs(text: str) -> Iterator[tuple[str, str]]:
             start = token.end()
     if closed and text.endswith("\n"):
         yield from _pair(text[start:])
+
+
+def whole(text: str) -> bool:
+    """Whether the dump is there to its closing bracket."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in ("(", "[", "{"):
+            depth += 1
+        elif token[0] in (")", "]", "}"):
+            depth -= 1
+            if depth <= 0:
+                return True
+    return False
+
+
+def secret(name: str) -> bool:
+    """Whether an argument of this name is a secret."""
+    return any(re.fullmatch(one, name, re.IGNORECASE) for one in _SECRET)
+
+
+def without_secrets(text: str) -> str:
+    """The text with the values of secrets, and logins in addresses, taken out."""
+    if _SECRET:
+        text = _TOLD.sub(lambda found: f"{found['name']}'{MASK}'", text)
+    return _LOGIN.sub(f"{MASK}@", text)
 
 
 def _pair(text: str) -> Iterator[tuple[str, str]]:

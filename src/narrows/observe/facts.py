@@ -40,6 +40,8 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A start, or within one: another llama.cpp context, SGLang's pools of the draft model after the target's."""
     dump: dict[str, str] | None = None
     """For a dump of arguments (group `dump`): its names → fields of `Settings` or `Observation`."""
+    command: bool = False
+    """Whether the dump is the user's own arguments: kept whole, so that the command can be given back."""
     weight: int = 0
     """Among dumps that disagree the heavier one wins: resolved configuration over arguments."""
     step: str | None = None

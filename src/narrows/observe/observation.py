@@ -131,6 +131,8 @@ class Observation(msgspec.Struct, frozen=True):
     """Of the binding rank (the smallest KV cache), completed with what only other ranks said."""
     ranks: dict[str, Terms] = {}
     binding_rank: str | None = None
+    arguments: str | None = None
+    """The dump of the user's arguments, whole (≤ 64 KiB), secrets masked: `{'model': …}` or `(model=…)`."""
     kv_tokens: int | None = None
     """As printed; what it means depends on the version (DESIGN.md §5.10)."""
     gpu_blocks: int | None = None
@@ -148,6 +150,8 @@ class Observation(msgspec.Struct, frozen=True):
     serving: Serving | None = None
     evidence: tuple[Evidence, ...] = ()
     first_line: int = 1
+    earlier_starts: int = 0
+    """Of the last start: how many starts of the log were counted and not kept."""
     complete: bool = True
     """False where reading stopped at the size limit."""
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import msgspec
+
 from narrows.observe.facts import Compiled, vocabulary
 from narrows.observe.lines import LONGEST, Block, blocks, clean
 from narrows.observe.observation import Observation
@@ -63,8 +65,9 @@ class _Reader:
     def __init__(self) -> None:
         self.facts = vocabulary()
         self.sets: dict[tuple[str | None, bool], dict[bytes, tuple[Compiled, ...]]] = {}
-        self.done: list[Observation] = []
+        self.done: list[Start] = []
         self.start = Start(1)
+        self.dropped = 0
         self.hits: dict[bytes, int] = {}
         self.active: dict[bytes, tuple[Compiled, ...]] = {}
         self._choose()
@@ -127,12 +130,17 @@ class _Reader:
                     self.start.take(found, match, line)
 
     def _next(self, line: int) -> None:
-        self.done.append(self.start.observation(complete=True))
+        self.done.append(self.start)
+        self.dropped += max(0, len(self.done) - MOST_STARTS)
         del self.done[:-MOST_STARTS]
         self.start, self.hits = Start(line), {}
 
     def finish(self, complete: bool) -> list[Observation]:
-        return [*self.done, self.start.observation(complete)]
+        last = self.start.observation(complete)
+        return [
+            *(one.observation(complete=True) for one in self.done),
+            msgspec.structs.replace(last, earlier_starts=self.dropped),
+        ]
 
 
 def _by_needle(facts: Iterable[Compiled]) -> dict[bytes, tuple[Compiled, ...]]:

@@ -21,6 +21,7 @@ from narrows.observe.observation import (
     Terms,
 )
 from narrows.observe.timeline import Timeline
+from narrows.text import printable as plain
 
 MOST_EVIDENCE: Final = 400
 _TERMS: Final = frozenset(Terms.__struct_fields__)
@@ -56,6 +57,7 @@ class Start:
         self.serving: dict[str, Any] = {}
         self.evidence: dict[tuple[str, str | None], Evidence] = {}
         self.inits: set[str | None] = set()
+        self.arguments: str | None = None
 
     @property
     def progressed(self) -> bool:
@@ -75,6 +77,8 @@ class Start:
         fact = found.fact
         self._recognise(found, line)
         read = {} if fact.dump is None else self._dump(fact, match["dump"] + "\n" * line.text.endswith("\n"))
+        if fact.command and len(match["dump"]) > len(self.arguments or ""):
+            self.arguments = match["dump"]
         read |= values(found, match)
         rank = self.ledger.key(line, match["rank"] if fact.device else None)
         kept = tuple(name for name, value in read.items() if self._keep(fact, name, value, rank, line))
@@ -87,7 +91,7 @@ class Start:
         if self.error is line.text or self.pending is line.text:
             kept += ("error",)
         if kept and len(self.evidence) < MOST_EVIDENCE:
-            self.evidence[fact.name, rank] = Evidence(line.number, kept, printable(line.text))
+            self.evidence[fact.name, rank] = Evidence(line.number, kept, line.text[:1200])
 
     def _recognise(self, found: Compiled, line: Line) -> None:
         if found.engine == "any":
@@ -113,6 +117,8 @@ class Start:
 
     def _keep(self, fact: Fact, name: str, value: Any, rank: str, line: Line) -> bool:
         """Stores one value where it belongs; whether it was one to store."""
+        if isinstance(value, str):
+            value = plain(value)
         if name == "seconds":
             return False
         if name == "place":
@@ -235,13 +241,22 @@ class Start:
             ranks=ranks,
             binding_rank=binding,
             oom=OutOfMemory(**self.oom) if self.oom else None,
-            error=printable(self.error) if outcome == "failed" and self.error else None,
+            error=_shown(self.error) if outcome == "failed" and self.error else None,
             timeline=steps,
             seconds_to_ready=self.timeline.elapsed if self.ready or outcome == "serving" else None,
             serving=Serving(**self.serving) if self.serving else None,
-            evidence=tuple(sorted(self.evidence.values(), key=lambda e: e.line)),
+            evidence=tuple(
+                Evidence(one.line, one.fields, _shown(one.text))
+                for one in sorted(self.evidence.values(), key=lambda e: e.line)
+            ),
             first_line=self.first_line,
             complete=complete,
+            arguments=dumps.without_secrets(self.arguments) if self.arguments else None,
             **self.ledger.wide(),
             **{name: value for name, value in self.said.items() if name in Observation.__struct_fields__},
         )
+
+
+def _shown(text: str) -> str:
+    """A line as evidence: printable, short, without secrets."""
+    return printable(dumps.without_secrets(text))

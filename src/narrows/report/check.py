@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 
 from narrows.answers.check import Check
 from narrows.diagnosis import Comparison, Mend
@@ -10,9 +10,12 @@ from narrows.observe import Evidence
 from narrows.report.console import Column, Paragraph, Part, Table
 from narrows.report.i18n import _, say
 from narrows.report.words import word
+from narrows.text import printable
 from narrows.units import binary, count, gib, seconds
 
 _COLUMNS = 76
+_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+""")
+"""A word of a command with its quotes."""
 _LINES = 8
 """Lines of the log that are quoted; JSON has more."""
 
@@ -64,7 +67,7 @@ def check_report(answer: Check) -> list[Part]:
     parts += _timeline(answer)
     notes = [say(note.text) for note in answer.notes] + [say(text) for text in answer.assumptions]
     parts += [Paragraph("· " + note, "dim") for note in notes]
-    parts += [Paragraph(f"{one.line}: {one.text}", "dim", indent=2) for one in _deciding(answer)]
+    parts += [Paragraph(f"{one.line}: {printable(one.text)}", "dim", indent=2) for one in _deciding(answer)]
     return parts
 
 
@@ -93,15 +96,14 @@ def _mend(mend: Mend) -> list[Part]:
 
 def _lines_of(command: str) -> str:
     """The command in lines that a terminal does not break, so that it can be copied: a flag and its value together."""
-    words = shlex.split(command)
+    words = _WORD.findall(printable(command))
     lines = [""]
     for index, one in enumerate(words):
-        quoted = shlex.quote(one)
-        piece = f" {quoted}" if lines[-1].strip() else quoted
+        piece = f" {one}" if lines[-1].strip() else one
         behind = words[index + 1] if index + 1 < len(words) and not words[index + 1].startswith("-") else ""
         if one.startswith("-") and len(lines[-1]) + len(piece) + len(behind) + 3 > _COLUMNS and lines[-1].strip():
             lines[-1] += " \\"
-            lines.append("    " + quoted)
+            lines.append("    " + one)
         else:
             lines[-1] += piece
     return "\n".join(lines)
@@ -120,8 +122,8 @@ def _other(mend: Mend) -> str:
     if not mend.change:
         return say(mend.text)
     if mend.kv_tokens is None:
-        return f"{mend.change} — {say(mend.text)}"
-    return f"{mend.change} — {_promise(mend)}"
+        return f"{printable(mend.change)} — {say(mend.text)}"
+    return f"{printable(mend.change)} — {_promise(mend)}"
 
 
 def _what(answer: Check) -> str:
@@ -130,7 +132,7 @@ def _what(answer: Check) -> str:
     words = [engine, answer.model or _("model not named"), answer.gpu or _("device not named"), _word(answer.outcome)]
     if answer.outcome == "failed" and answer.stage is not None:
         words[-1] = _("failed at: {stage}").format(stage=_word(answer.stage))
-    return " · ".join(words)
+    return printable(" · ".join(words))
 
 
 def _terms(answer: Check) -> list[Part]:
