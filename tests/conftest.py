@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,18 @@ settings.load_profile("narrows")
 Cli = Callable[..., tuple[int, str, str]]
 
 DATA = Path(__file__).parent / "data"
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 4096,
+    "torch_dtype": "bfloat16",
+}
+"""The config of Llama-2-7b, less the fields whose defaults hold: tests change it."""
 
 
 @pytest.fixture(autouse=True)

@@ -30,18 +30,8 @@ from narrows.models.fields import MOST_LAYERS
 from narrows.models.readers import FAMILIES
 from narrows.text import BadInput
 
-from .conftest import DATA, Cli
+from .conftest import DATA, LLAMA, Cli
 
-LLAMA: dict[str, Any] = {
-    "model_type": "llama",
-    "vocab_size": 32000,
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "max_position_embeddings": 4096,
-    "torch_dtype": "bfloat16",
-}
 BASES = (
     "meta-llama/Llama-3.1-8B",
     "google/gemma-3-27b-it",

@@ -18,20 +18,10 @@ from narrows.answers.gpus import gpus
 from narrows.answers.models import model, models
 from narrows.cli.main import COMMANDS
 
-from .conftest import Cli
+from .conftest import LLAMA, Cli
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-LLAMA: dict[str, Any] = {
-    "model_type": "llama",
-    "vocab_size": 32000,
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "max_position_embeddings": 4096,
-    "torch_dtype": "bfloat16",
-}
 TERMS = ("weights", "kv_cache", "state", "activations", "graphs", "runtime", "unclaimed", "free")
 
 

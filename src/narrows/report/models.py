@@ -40,7 +40,7 @@ def models_report(answer: ModelList) -> list[Part]:
     ]
     if not rows:
         return [Paragraph(_("No model of the catalogue has such a name."))]
-    hint = _("For any other model give its config.json, or the directory that holds it.")
+    hint = _("For any other model give its hub id, its config.json, or the directory that holds it.")
     return [Table(columns, rows), Paragraph(hint, "dim")]
 
 
