@@ -1019,3 +1019,13 @@ def test_a_width_that_is_rounded_to_nothing_is_refused() -> None:
             },
             name="m",
         )
+
+
+def test_infinity_in_a_field_that_is_not_needed_is_read(tmp_path: Path) -> None:
+    """Python's json writes it, and hub files of Mamba-2 models hold it."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, "time_step_limit": [0.0, float("inf")]}))
+    assert load_model(str(path)).max_length == 4096
+    path.write_text(path.read_text()[:-1])
+    with pytest.raises(BadInput, match="not valid JSON"):
+        load_model(str(path))

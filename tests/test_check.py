@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -302,3 +304,10 @@ def test_what_a_start_showed_is_kept_and_used() -> None:
 def test_there_must_be_something_to_keep() -> None:
     with pytest.raises(BadInput, match="nothing to calibrate"):
         check(str(LOGS / "vllm-0.32.0-cpu-nofit.log"), calibrate=True)
+
+
+@pytest.mark.parametrize("log", REAL, ids=lambda path: path.stem)
+def test_sizes_of_nothing_in_a_log_end_in_no_traceback(log: Path) -> None:
+    data = re.sub(rb"[0-9.]+(?= ?[GM]i?B)", b"0", log.read_bytes())
+    with contextlib.suppress(BadInput):
+        assert to_text(check_report(check(io.BytesIO(data))))

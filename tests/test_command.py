@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,15 @@ def test_hostile_commands_end_soon(part: str) -> None:
         "vllm serve m --max-model-len many",
         "vllm serve m --gpu-memory-utilization most",
         "vllm serve 'm",
+        "vllm serve m –tp 2",
+        "vllm serve m —max-model-len 4096",
+        "vllm serve m & vllm serve n",
+        "vllm serve m -tp 1.5",
+        "vllm serve m -pp 0",
+        "vllm serve m --max-model-len " + "9" * 400,
+        "vllm serve m --max-model-len ٣",
+        "vllm serve m --cpu-offload-gb nan",
+        "vllm serve m --data-parallel-size 0",
         "vllm serve " + "x" * 300_000,
         "nosuch.yaml",
     ],
@@ -241,3 +251,27 @@ def test_a_model_is_not_taken_for_a_command() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(BadInput):
         read_command("vllm serve " + text)
+
+
+def test_words_that_belong_to_no_flag_are_named() -> None:
+    assert read_command("vllm serve m n --enforce-eager maybe").ignored == ("n", "maybe")
+    assert read_command("vllm serve m --served-model-name a b --port 1").ignored == ("--served-model-name", "--port")
+    assert read_command("vllm serve m --port 1 \\\n").model == "m"
+
+
+def test_two_engines_in_a_file_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text("\n".join(f"{name}: {{image: vllm/vllm-openai, command: --model {name}}}" for name in "mn"))
+    with pytest.raises(BadInput, match=r"more than one engine \(m, n\)"):
+        read_command(str(path))
+
+
+def test_aliases_that_multiply_are_walked_once(tmp_path: Path) -> None:
+    """Ten lines name 10^9 parts: this test would not end otherwise."""
+    names = "abcdefghij"
+    lines = [f"a: &a [{','.join('x' * 9)}]"]
+    lines += [f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]" for before, name in pairwise(names)]
+    path = tmp_path / "bomb.yaml"
+    path.write_text("\n".join([*lines, "s: {image: vllm/vllm-openai, command: *j}"]))
+    with pytest.raises(BadInput):
+        read_command(str(path))

@@ -147,7 +147,7 @@ def _device(seen: Observation, total: int | None, facts: Engine | None, said: li
             return find_accelerator(seen.gpu)
         except BadInput:
             said.append(Text("'{gpu}', which the log names, is not in the catalogue", gpu=seen.gpu[:60]))
-    if total is None or facts is None:
+    if not total or facts is None:
         return None
     same = [
         device

@@ -9,7 +9,9 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -24,6 +26,8 @@ _TAG = re.compile(r"(?:^v?|vllm[_-]v?)([01]\.\d+(?:\.\d+)?)")
 """The version in an image's tag; a tag such as 25.09 numbers the image, not the engine."""
 _SWITCH = re.compile(r"--(no|enable|disable|skip|use|allow|return)-")
 """How the engine spells flags that take no value; the others are in the data."""
+_DASHES = ("-", "–", "—", "−")
+"""The hyphen of flags, and what text editors make of it."""
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -152,6 +156,8 @@ def _arguments(before: list[Word], arguments: list[Word], after: list[Word], ver
     while index < len(texts):
         word = texts[index]
         index += 1
+        if word.startswith(_DASHES[1:]):
+            raise BadInput("'{word}' begins with a dash that is no hyphen; write it with -", word=word[:40])
         if not word.startswith("-"):
             free.append(word)
             continue
@@ -172,7 +178,10 @@ def _arguments(before: list[Word], arguments: list[Word], after: list[Word], ver
                 options[flag.option] = said is not False
         elif flag is None or not flag.option:
             # a flag narrows does not read may have a value, and a value is not the model
-            index += bool(following) and not following.startswith("-")
+            while following and index < len(texts) and not texts[index].startswith(_DASHES):
+                index += 1
+                if not free and "model" not in options:
+                    break
         else:
             if not equals:
                 if index >= len(texts):
@@ -180,9 +189,12 @@ def _arguments(before: list[Word], arguments: list[Word], after: list[Word], ver
                 value = following
                 index += 1
             options[flag.option] = _value(flag, name, value)
-    model = options.pop("model", None) or (free[0] if free else None)
+    model = options.pop("model", None) or (free.pop(0) if free else None)
     if model is None:
         raise BadInput("the command names no model; it stands after 'vllm serve' or after --model")
+    if any(_ENTRY.search(one.text) and two.text == "serve" for one, two in pairwise(after)):
+        raise BadInput("the command starts more than one engine; paste one of them")
+    ignored += [word[:60] for word in free]
     return EngineCommand(
         "vllm", version, str(model), options, tuple(ignored), tuple(before), tuple(arguments), tuple(after)
     )
@@ -193,7 +205,7 @@ def _spelled(name: str) -> str:
     return "--" + name[2:].replace("_", "-") if name.startswith("--") else name
 
 
-_TOKENS = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])?")
+_TOKENS = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([kmgtKMGT])?")
 _FACTORS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -203,17 +215,19 @@ def _value(flag: Flag, name: str, value: str) -> Any:
         return value
     if flag.kind == "share":
         try:
-            return float(value)
+            share = float(value)
         except ValueError:
-            raise BadInput(
-                "{flag} is '{value}' in the command; it must be a number", flag=name, value=value[:40]
-            ) from None
+            share = -1.0
+        if not 0 <= share < 10**6:
+            raise BadInput("{flag} is '{value}' in the command; it must be a number", flag=name, value=value[:40])
+        return share
     if flag.option == "max_len" and value in ("auto", "-1"):
         return "auto"
     match = _TOKENS.fullmatch(value)
-    if match is None:
+    number = Decimal(match[1]) if match else Decimal(0)
+    if match is None or number <= 0 or (not match[2] and number != int(number)):
         raise BadInput("{flag} is '{value}' in the command; it must be a whole number", flag=name, value=value[:40])
-    return int(float(match[1]) * _FACTORS[match[2]] if match[2] else float(match[1]))
+    return int(number * _FACTORS[match[2]] if match[2] else number)
 
 
 def _from_yaml(path: str) -> EngineCommand:
@@ -234,21 +248,33 @@ def _from_yaml(path: str) -> EngineCommand:
         reason = " ".join(str(error).split())[:120]
         raise BadInput("'{path}' is not valid YAML ({reason})", path=path[-100:], reason=reason) from None
     problem: BadInput | None = None
-    for words, version in _containers(documents, 0):
+    found: list[EngineCommand] = []
+    for words, version in _containers(documents, 0, set()):
         try:
-            return _from_words(words, version)
+            found.append(_from_words(words, version))
         except BadInput as error:
             problem = problem or error
+    if len(found) > 1:
+        models = ", ".join(one.model for one in found)
+        raise BadInput(
+            "'{path}' starts more than one engine ({models}); paste the start command of one",
+            path=path[-100:],
+            models=models[:200],
+        )
+    if found:
+        return found[0]
     raise problem or BadInput("'{path}' starts no engine that narrows reads", path=path[-100:])
 
 
-def _containers(value: Any, depth: int) -> Iterator[tuple[list[Word], str | None]]:
+def _containers(value: Any, depth: int, seen: set[int]) -> Iterator[tuple[list[Word], str | None]]:
     """(words, version) of everything that has an image or a command, wherever it stands in the document."""
-    if depth > 30:
+    if depth > 30 or (isinstance(value, list | dict) and id(value) in seen):
+        # an alias names a part again, and a few of them can name it a billion times
         return
+    seen.add(id(value))
     if isinstance(value, list):
         for one in value:
-            yield from _containers(one, depth + 1)
+            yield from _containers(one, depth + 1, seen)
     elif isinstance(value, dict):
         image = value.get("image")
         parts = [value[key] for key in ("entrypoint", "command", "args") if key in value]
@@ -260,14 +286,18 @@ def _containers(value: Any, depth: int) -> Iterator[tuple[list[Word], str | None
             starts = [] if named or "vllm" not in image else [Word("vllm", ""), Word("serve", "")]
             yield [*starts, *words], found[1] if found else None
         for one in value.values():
-            yield from _containers(one, depth + 1)
+            yield from _containers(one, depth + 1, seen)
 
 
 def _words(part: Any) -> list[Word]:
     """A command as a list of words: a string is split as a shell would."""
     if isinstance(part, str):
         return _split(part)
-    return [Word(str(word), _quoted(str(word))) for word in part] if isinstance(part, list) else []
+    return (
+        [Word(str(word), _quoted(str(word))) for word in part if not isinstance(word, list | dict)]
+        if isinstance(part, list)
+        else []
+    )
 
 
 def _quoted(word: str) -> str:
@@ -303,7 +333,7 @@ def _lines(text: str) -> str:
         if joined.endswith("\\"):
             joined, goes_on = joined[:-1].rstrip(), True
         joined += ("" if not joined else " " if goes_on else "\n") + line if line else ""
-    return joined
+    return joined.removesuffix("\\")
 
 
 def _split(text: str) -> list[Word]:

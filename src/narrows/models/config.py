@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -162,13 +163,27 @@ def _read(path: str) -> bytes:
         ) from None
 
 
+def _loads(data: bytes) -> Any:
+    """JSON, and the Infinity and NaN that Python's json writes into configs (`time_step_limit` of Mamba-2 models)."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        if b"Infinity" not in data and b"NaN" not in data:
+            raise
+        import json
+
+        with suppress(ValueError):
+            return json.loads(data)
+        raise
+
+
 def _decode(data: bytes, path: str) -> dict[str, Any]:
     if len(data) > MOST_BYTES:
         raise BadInput(
             "'{path}' is larger than any config.json (limit {most} MB)", path=_short(path), most=MOST_BYTES // 2**20
         )
     try:
-        value = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+        value = _loads(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadInput(
             "'{path}' is not valid JSON ({reason}); download it again, or give another file",
