@@ -224,14 +224,20 @@ _UNIT = {
     "delta": Text("linear-attention key heads"),
     "lightning": Text("linear-attention heads"),
     "conv": Text("convolution channels"),
+    "hybrid_mamba": Text("state-space channels"),
+    "cross.k": Text("KV heads"),
+    "cross.v": Text("KV heads"),
+    "cross": Text("attention heads"),
 }
+_PIECES = Text("pieces of a tensor")
 
 
 def _uneven(tensor: Tensor, tp: int) -> bool:
     """Whether `tp` ranks cannot share this tensor: KV heads may also be replicated evenly, vocabularies are padded."""
     if tensor.shards == 1 or tensor.role in ("embedding", "head", "per_layer.embedding") or tensor.shards % tp == 0:
         return False
-    return not (tensor.role.startswith(("attention.k", "attention.v")) and tp % tensor.shards == 0)
+    kv = ("attention.k", "attention.v", "cross.k", "cross.v")
+    return not (tensor.role.startswith(kv) and tp % tensor.shards == 0)
 
 
 def check_split(model: ModelSpec, tp: int, pp: int) -> None:
@@ -244,11 +250,11 @@ def check_split(model: ModelSpec, tp: int, pp: int) -> None:
         )
     if tp == 1:
         return
-    tensors = [tensor for layer, _ in model.kinds for tensor in layer.tensors()]
+    tensors = [tensor for layer, _ in model.kinds for tensor in layer.applied()]
     for tensor in tensors:
         if _uneven(tensor, tp):
             works = [n for n in range(2, 65) if not any(_uneven(t, n) for t in tensors)]
-            unit = next(name for prefix, name in _UNIT.items() if tensor.role.startswith(prefix))
+            unit = next((name for prefix, name in _UNIT.items() if tensor.role.startswith(prefix)), _PIECES)
             if works:
                 raise BadInput(
                     "--tp {tp} does not divide {count} {unit} evenly; use one of: 1, {works}",

@@ -9,11 +9,12 @@ import msgspec
 from narrows import __version__
 from narrows.answers.base import Answer, Printed, command_line
 from narrows.answers.model import ModelFacts, model_facts
+from narrows.answers.parts import rarer_feed_forward, rarer_mixer
 from narrows.deployment import whole
 from narrows.models import ModelSpec, load_model
 from narrows.models.catalogue import catalogue
 from narrows.models.config import catalogued
-from narrows.models.feedforward import Dense, FeedForward
+from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.mixers import (
     Attention,
     GatedDeltaNet,
@@ -201,7 +202,7 @@ def _mixer(mixer: Mixer) -> Text:
             inner=mixer.recurrent.head_dim,
             state=mixer.recurrent.state_size,
         )
-    return _recurrent(mixer)
+    return rarer_mixer(mixer, _mixer) or _recurrent(mixer)
 
 
 def _recurrent(mixer: Mixer) -> Text:
@@ -237,6 +238,8 @@ def _feed_forward(part: FeedForward | None) -> Text:
         return Text("none")
     if isinstance(part, Dense):
         return Text("dense, width {width}", width=part.intermediate)
+    if not isinstance(part, MixtureOfExperts):
+        return rarer_feed_forward(part, _feed_forward) or Text("none")
     if part.shared:
         return Text(
             "{experts} experts of width {width}, {top} per token, and a shared one of {shared}",

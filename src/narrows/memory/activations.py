@@ -79,7 +79,7 @@ def dense_elements(layer: Layer, tp: int) -> int:
     Checked: Llama-3.1-8B has 3 × 14336 + 3 × 4096 = 55,296 elements, 110,592 B; the peak grew by 110,800 B per
     profiled token between the runs of vllm-project/vllm#10517.
     """
-    tensors = layer.tensors()
+    tensors = layer.applied()
     widest = 0
     for prefix in ("mlp", "shared"):
         ups = [t for t in tensors if t.role in (f"{prefix}.gate", f"{prefix}.up")]
@@ -100,7 +100,7 @@ def expert_elements(layer: Layer, tp: int) -> int:
     A fused mixture of experts keeps one row per token and chosen expert: gate and up (or, in the same buffer later,
     the output of the hidden size), and their product. Source: vLLM's fused_moe (Apache-2.0), its two workspaces.
     """
-    for tensor in layer.tensors():
+    for tensor in layer.applied():
         if tensor.role == "experts.up":
             width = -(-tensor.shape[0] // min(tp, tensor.shards))
             chosen = tensor.active or tensor.copies

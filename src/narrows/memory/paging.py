@@ -15,9 +15,38 @@ import msgspec
 from narrows.deployment import Deployment, stages
 from narrows.engines.paging import PagingRules, paging_rules
 from narrows.memory.largest import largest
-from narrows.models.mixers import INDEX_KEY, LatentAttention, Mamba2, Mixer, Parallel
+from narrows.models.mixers import (
+    INDEX_KEY,
+    Attention,
+    Chain,
+    CompressedAttention,
+    ConvolvedAttention,
+    GatedRecurrence,
+    IndexedAttention,
+    LatentAttention,
+    Mamba2,
+    MatrixMemory,
+    Mixer,
+    Parallel,
+    RememberingAttention,
+    Rwkv4,
+    Uncached,
+)
 from narrows.models.tensors import CacheRow
 from narrows.precision import FORMATS
+from narrows.text import BadInput
+
+_UNKNOWN = (
+    CompressedAttention
+    | ConvolvedAttention
+    | GatedRecurrence
+    | IndexedAttention
+    | MatrixMemory
+    | RememberingAttention
+    | Rwkv4
+    | Uncached
+)
+"""Mixers whose pages no engine was seen to lay out."""
 
 
 class LayerPages(msgspec.Struct, frozen=True):
@@ -121,6 +150,15 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
 
 def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> list[LayerPages]:
     """What one layer with this mixer keeps on one rank: cache and constant state apart, nothing where it has none."""
+    if isinstance(mixer, Chain):
+        return [kind for part in mixer.parts for kind in layer_pages(part, deployment, rules)]
+    if isinstance(mixer, _UNKNOWN) or (isinstance(mixer, Attention) and mixer.value_dim not in (0, mixer.head_dim)):
+        raise BadInput(
+            "how {engine} pages the cache of {family} is not known, so that capacity is not predicted; "
+            "'narrows models' states what a sequence costs",
+            engine=deployment.engine.label,
+            family=deployment.model.family,
+        )
     tp, kv_bytes = deployment.tensor_parallel, deployment.kv.bits // 8
     rows = mixer.cache()
     token = sum(_token_bytes(row, tp, kv_bytes) for row in rows)

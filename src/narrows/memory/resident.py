@@ -6,7 +6,7 @@ Engines count both as weights ("Model loading took …"). Bytes of one rank.
 from __future__ import annotations
 
 from narrows.deployment import Deployment
-from narrows.models.mixers import Attention, LatentAttention
+from narrows.models.mixers import Attention, Chain, LatentAttention
 from narrows.precision import Mxfp4
 
 _MXFP4_COLUMNS = 256
@@ -25,10 +25,11 @@ def rope_bytes(deployment: Deployment) -> int:
     widths = []
     for layer, _ in model.kinds:
         mixer = layer.mixer
-        if isinstance(mixer, Attention):
-            widths.append(mixer.head_dim)
-        elif isinstance(mixer, LatentAttention):
-            widths.append(mixer.rope)
+        for part in mixer.parts if isinstance(mixer, Chain) else (mixer,):
+            if isinstance(part, Attention):
+                widths.append(part.head_dim)
+            elif isinstance(part, LatentAttention):
+                widths.append(part.rope)
     return model.max_length * max(widths, default=0) * deployment.dtype.bits // 8
 
 

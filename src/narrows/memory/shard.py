@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from narrows.deployment import Deployment, stages
-from narrows.models.spec import TensorRow
+from narrows.models.spec import Layer, TensorRow
 from narrows.models.tensors import CacheRow
 from narrows.precision import FORMATS
 
@@ -72,16 +72,21 @@ def shards(deployment: Deployment) -> list[Shard]:
             rows += [row for tower in model.towers if tower.served for row in model.tower_rows(tower)]
         cache: list[tuple[int, int, int | None]] = []
         state = 0
+        lent: dict[int, Layer] = {}
         for layer, indices in model.kinds:
             part = indices[bisect_left(indices, layers.start) : bisect_left(indices, layers.stop)]
             if not part:
                 continue
             rows += model.layer_rows(layer, part)
+            if layer.owner is not None and layer.owner not in layers:
+                lent.setdefault(layer.owner, layer)
             mixer = layer.mixer
             cache += [(len(part), _rank_width(row, tp), row.window) for row in mixer.cache()]
             for constant in mixer.state():
                 form = deployment.dtype if constant.format is None else FORMATS[constant.format]
                 state += len(part) * _pieces(form.bytes_for(constant.elements), constant.shards, tp)
+        for layer in lent.values():
+            rows += model.lent_rows(layer)
         found.append(Shard(index, _resident(rows, deployment), tuple(cache), state, deployment.kv.bits))
     return found
 
@@ -91,7 +96,7 @@ def _stands_in(row: TensorRow, first: bool, last: bool, tied: bool) -> bool:
     role = row.tensor.role
     if role == "embedding":
         return first or (last and tied)
-    before = ("position_embedding", "embedding.in", "embedding_norm", "per_layer.")
+    before = ("position_embedding", "embedding.in", "embedding_norm", "per_layer.", "input.")
     return first if role.startswith(before) else last
 
 

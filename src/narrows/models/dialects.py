@@ -7,6 +7,7 @@ file. Source of the names: the state dicts of the model classes in transformers 
 from __future__ import annotations
 
 from narrows.models.dialects_older import OLDER
+from narrows.models.dialects_varied import varied
 
 _LAYER = "model.layers.{}."
 
@@ -347,3 +348,4 @@ DIALECTS: dict[str, dict[str, str]] = {
     ),
     **OLDER,
 }
+DIALECTS |= varied(_DECODER, _DEEPSEEK, DIALECTS["lfm2"])

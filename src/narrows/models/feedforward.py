@@ -43,7 +43,9 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     its own (Qwen); shared_bias: it has biases. correction: a stored per-expert bias that only steers routing
     (DeepSeek-V3), not a parameter unless correction_learned (Ernie). gated: experts have a gate. latent: width that
     experts work in, between two projections that take every token (Nemotron 3; 0: the hidden size). router_scales:
-    learned scales of the router's input and of every expert (Gemma 4).
+    learned scales of the router's input and of every expert (Gemma 4). router: the router's tensors where they are not
+    one matrix of a row per expert. idle: experts that do nothing, for which transformers builds weights that no file
+    holds (LongCat-Flash).
     """
 
     hidden: int
@@ -60,11 +62,13 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     gated: bool = True
     latent: int = 0
     router_scales: bool = False
+    router: tuple[Tensor, ...] = ()
+    idle: int = 0
 
     def tensors(self) -> list[Tensor]:
         """Router, experts (as many copies as there are), shared expert. Every rank keeps the router whole."""
         width, hidden = self.intermediate, self.hidden
-        found = [Tensor("router", (self.experts, hidden), "plain")]
+        found = list(self.router) or [Tensor("router", (self.experts, hidden), "plain")]
         if self.router_bias:
             found.append(Tensor("router.bias", (self.experts,), "vector"))
         if self.router_scales:
@@ -85,6 +89,8 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
             found += linear("latent.out", hidden, self.latent, bias=self.shared_bias)
         found += [expert(f"experts.{up}", width, inner) for up in ups]
         found.append(expert("experts.down", inner, width))
+        if self.idle:
+            found += [Tensor(f"experts.{up}", (width, inner), "built", 1, self.idle, 0) for up in ups]
         if self.bias:
             found += [expert(f"experts.{up}.bias", width) for up in ups]
             found.append(expert("experts.down.bias", hidden, shards=1))
@@ -95,4 +101,37 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
         return found
 
 
-FeedForward = Dense | MixtureOfExperts
+class Beside(msgspec.Struct, frozen=True, tag="beside"):
+    """Feed-forward parts in one layer: `dense` ones in turn, and experts beside them (LongCat-Flash)."""
+
+    dense: tuple[Dense, ...]
+    experts: MixtureOfExperts
+
+    @property
+    def hidden(self) -> int:
+        """Width of the layer."""
+        return self.experts.hidden
+
+    def tensors(self) -> list[Tensor]:
+        """Those of all parts."""
+        return [*(tensor for part in self.dense for tensor in part.tensors()), *self.experts.tensors()]
+
+
+class ChannelMix(msgspec.Struct, frozen=True, tag="channel_mix"):
+    """RWKV-4's channel mixing: two matrices behind a gate of the hidden size, on this token and the one before."""
+
+    hidden: int
+    intermediate: int
+
+    def tensors(self) -> list[Tensor]:
+        """Shares of the token before, then key, receptance (the gate) and value."""
+        width, hidden = self.intermediate, self.hidden
+        return [
+            *(Tensor(f"mlp.mix_{side}", (1, 1, hidden), "vector") for side in ("key", "receptance")),
+            *linear("mlp.up", width, hidden, shards=width),
+            *linear("mlp.receptance", hidden, hidden),
+            *linear("mlp.down", hidden, width, shards=width),
+        ]
+
+
+FeedForward = Dense | MixtureOfExperts | Beside | ChannelMix

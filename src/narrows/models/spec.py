@@ -26,6 +26,9 @@ class Layer(msgspec.Struct, frozen=True):
     """One decoder layer: a mixer, a feed-forward part, and the norms around them.
 
     per_layer: width of an input of the layer's own, gathered by token (Gemma 4; 0: none).
+    extra: tensors beside those parts (scales of residuals, convolutions after a part).
+    owner: index of the layer whose weights this one runs with (Zamba's shared block, looped layers; None: its own);
+    borrowed: prefixes of the roles of those weights, which are counted and stored with their owner alone.
     """
 
     mixer: Mixer
@@ -33,9 +36,20 @@ class Layer(msgspec.Struct, frozen=True):
     norms: Norms
     hidden: int
     per_layer: int = 0
+    extra: tuple[Tensor, ...] = ()
+    owner: int | None = None
+    borrowed: tuple[str, ...] = ()
 
     def tensors(self) -> list[Tensor]:
-        """All tensors of one such layer."""
+        """All tensors that one such layer has of its own."""
+        return [tensor for tensor in self.applied() if not tensor.role.startswith(self.borrowed)]
+
+    def lent(self) -> list[Tensor]:
+        """The tensors that stand with the owner."""
+        return [tensor for tensor in self.applied() if tensor.role.startswith(self.borrowed)]
+
+    def applied(self) -> list[Tensor]:
+        """All tensors that one such layer runs with, wherever they stand."""
         found = self.mixer.tensors()
         if self.feed_forward is not None:
             found = found + self.feed_forward.tensors()
@@ -46,7 +60,7 @@ class Layer(msgspec.Struct, frozen=True):
             found.append(Tensor(f"norm.{name}", (self.hidden,), "vector"))
             if self.norms.bias:
                 found.append(Tensor(f"norm.{name}.bias", (self.hidden,), "vector"))
-        return found
+        return [*found, *self.extra]
 
 
 class LayerGroup(msgspec.Struct, frozen=True):
@@ -141,6 +155,12 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     """Width of the embedding and the head where they are projected to and from the hidden size (OPT); 0: the same."""
     per_layer: tuple[int, int] = (0, 0)
     """Rows and width of the table that gives every layer an input of its own (Gemma 4)."""
+    embedding_rows: int = 0
+    """Rows of the embedding where they are not the vocabulary's (rows for pictures, padding; 0: the same)."""
+    codebooks: int = 1
+    """Embeddings and heads side by side (MusicGen: one per codebook)."""
+    extra: tuple[tuple[str, Tensor], ...] = ()
+    """(component, tensor) of what stands outside the layers beside the usual: roles of inputs begin with `input.`."""
     towers: tuple[Tower, ...] = ()
     source: str = ""
     assumptions: tuple[Text, ...] = ()
@@ -166,14 +186,15 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     def outer_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """(component, tensor) of what stands before and after the layers. Vocabulary rows are shared out by TP."""
         width = self.embedding_width or self.hidden
-        yield "embedding", Tensor("embedding", (self.vocab, width), "table", self.vocab)
+        rows, books = self.embedding_rows or self.vocab, self.codebooks
+        yield "embedding", Tensor("embedding", (rows, width), "table", rows, books)
         if self.embedding_width:
             yield "embedding", Tensor("embedding.in", (self.hidden, width), "plain")
             yield "head", Tensor("embedding.out", (width, self.hidden), "plain")
-        rows, each = self.per_layer
-        if rows:
+        tokens, each = self.per_layer
+        if tokens:
             total = each * self.layers
-            yield "per-layer input", Tensor("per_layer.embedding", (rows, total), "table", rows)
+            yield "per-layer input", Tensor("per_layer.embedding", (tokens, total), "table", tokens)
             yield "per-layer input", Tensor("per_layer.model_projection", (total, self.hidden), "plain")
             yield "per-layer input", Tensor("per_layer.norm", (each,), "vector")
         if self.positions:
@@ -186,9 +207,10 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         if self.final_norm_bias:
             yield "norms", Tensor("final_norm.bias", (self.hidden,), "vector")
         if not self.head_tied:
-            yield "head", Tensor("head", (self.vocab, width), "plain", self.vocab)
+            yield "head", Tensor("head", (self.vocab, width), "plain", self.vocab, books)
         if self.head_bias:
             yield "head", Tensor("head.bias", (self.vocab,), "vector", self.vocab)
+        yield from self.extra
 
     def tensor_table(self) -> list[TensorRow]:
         """Every tensor of the model as the checkpoint names and stores it, towers included."""
@@ -204,6 +226,12 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         names = DIALECTS[self.dialect]
         for tensor in layer.tensors():
             yield from self._tensor_rows(names[tensor.role], tensor, indices)
+
+    def lent_rows(self, layer: Layer) -> Iterator[TensorRow]:
+        """Rows of the weights that a layer runs with and its owner holds."""
+        names = DIALECTS[self.dialect]
+        for tensor in layer.lent():
+            yield from self._tensor_rows(names[tensor.role], tensor, (layer.owner or 0,))
 
     def outer_rows(self) -> list[TensorRow]:
         """Rows of what stands before and after the layers: embedding, final norm, head."""
@@ -246,6 +274,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         )
 
     def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
+        if tensor.use == "built":
+            return ()
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]
         if scheme is UNQUANTIZED:
             return (Part("weight", dtype, tensor.elements // tensor.copies),)
@@ -321,4 +351,14 @@ def component_of(role: str) -> str:
         "conv": "short convolution",
         "per_layer": "per-layer input",
         "latent": "experts",
+        "cross": "cross-attention",
+        "lru": "recurrence",
+        "rwkv": "recurrence",
+        "mlstm": "recurrence",
+        "hybrid_mamba": "state space",
+        "link": "attention",
+        "adapter": "mlp",
+        "shared_norm": "norms",
+        "residual": "norms",
+        "gate": "attention",
     }.get(head, head)

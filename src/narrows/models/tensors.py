@@ -10,10 +10,11 @@ from typing import Literal
 
 import msgspec
 
-Use = Literal["linear", "plain", "table", "vector", "buffer"]
+Use = Literal["linear", "plain", "table", "vector", "buffer", "built"]
 """linear: a matrix that multiplies and may be quantized. plain: one that multiplies but that no scheme quantizes
 (routers, heads). table: gathered by row. vector: norms, biases, small
-parameters. buffer: stored in the file, but not a parameter."""
+parameters. buffer: stored in the file, but not a parameter. built: a parameter of transformers' class that no file
+holds (weights of experts that do nothing), so that it takes no memory."""
 
 
 class Tensor(msgspec.Struct, frozen=True):

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from narrows.models.mixers.attention import INDEX_KEY, Attention, LatentAttention
 from narrows.models.mixers.base import linear
-from narrows.models.mixers.combined import NoMixer, Parallel
+from narrows.models.mixers.bidirectional import RememberingAttention, Uncached
+from narrows.models.mixers.chosen import IndexedAttention, MixtureOfAttention
+from narrows.models.mixers.combined import Chain, NoMixer, Parallel
+from narrows.models.mixers.convolved import CompressedAttention, ConvolvedAttention
+from narrows.models.mixers.crossed import CrossAttention
 from narrows.models.mixers.linear_attention import KimiDelta, Lightning, ShortConvolution
+from narrows.models.mixers.recurrences import GatedRecurrence, MatrixMemory, Rwkv4
 from narrows.models.mixers.recurrent import GatedDeltaNet, Mamba, Mamba2
 
 Mixer = (
@@ -18,21 +23,43 @@ Mixer = (
     | Lightning
     | ShortConvolution
     | Parallel
+    | Chain
+    | CrossAttention
+    | IndexedAttention
+    | MixtureOfAttention
+    | ConvolvedAttention
+    | CompressedAttention
+    | RememberingAttention
+    | Uncached
+    | GatedRecurrence
+    | Rwkv4
+    | MatrixMemory
     | NoMixer
 )
 
 __all__ = [
     "INDEX_KEY",
     "Attention",
+    "Chain",
+    "CompressedAttention",
+    "ConvolvedAttention",
+    "CrossAttention",
     "GatedDeltaNet",
+    "GatedRecurrence",
+    "IndexedAttention",
     "KimiDelta",
     "LatentAttention",
     "Lightning",
     "Mamba",
     "Mamba2",
+    "MatrixMemory",
     "Mixer",
+    "MixtureOfAttention",
     "NoMixer",
     "Parallel",
+    "RememberingAttention",
+    "Rwkv4",
     "ShortConvolution",
+    "Uncached",
     "linear",
 ]

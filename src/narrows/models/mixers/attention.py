@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from narrows.models.mixers.base import linear
@@ -18,7 +20,9 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     (Qwen3-Next). qk_norm: an RMS norm of head_dim on queries and keys; qk_norm_heads: with a weight for every head;
     qk_norm_bias: a LayerNorm. sinks: one learned logit per head (gpt-oss). inner_norm: a norm before the output
     projection (BitNet). borrowed: keys and values are those of an earlier layer; k_is_v: values are the keys before
-    their norm (Gemma 4). chunked: the window is a chunk that queries do not look beyond (Llama 4).
+    their norm (Gemma 4). chunked: the window is a chunk that queries do not look beyond (Llama 4). value_dim: width of
+    a value head where it is not that of a key (MiMo V2; 0: the same). gate: a projection of its own gates the output,
+    once per "head" or per "channel" (Laguna). output: width of the output where it is not that of the input (Zamba).
     """
 
     hidden: int
@@ -37,6 +41,9 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     chunked: bool = False
     borrowed: bool = False
     k_is_v: bool = False
+    value_dim: int = 0
+    gate: Literal["", "head", "channel"] = ""
+    output: int = 0
 
     @property
     def _own(self) -> str:
@@ -45,8 +52,9 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
 
     def tensors(self) -> list[Tensor]:
         """Projections, then per-head norms and sinks."""
-        q = self.heads * self.head_dim
-        kv = self.kv_heads * self.head_dim
+        q, value = self.heads * self.head_dim, self.value_dim or self.head_dim
+        kv = {"k": self.kv_heads * self.head_dim, "v": self.kv_heads * value}
+        out = self.heads * value
         found = [
             *linear(
                 "attention.q", q * (2 if self.output_gate else 1), self.hidden, shards=self.heads, bias=self.qkv_bias
@@ -54,10 +62,17 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
             *(
                 tensor
                 for side in self._own
-                for tensor in linear(f"attention.{side}", kv, self.hidden, shards=self.kv_heads, bias=self.qkv_bias)
+                for tensor in linear(
+                    f"attention.{side}", kv[side], self.hidden, shards=self.kv_heads, bias=self.qkv_bias
+                )
             ),
-            *linear("attention.o", self.hidden, q, shards=self.heads, bias=self.out_bias, bias_shards=1),
+            *linear(
+                "attention.o", self.output or self.hidden, out, shards=self.heads, bias=self.out_bias, bias_shards=1
+            ),
         ]
+        if self.gate:
+            gates = self.heads if self.gate == "head" else out
+            found += linear("attention.gate", gates, self.hidden, shards=self.heads)
         if self.qk_norm:
             for side, heads in (("q", self.heads), ("k", self.kv_heads))[: 1 if self.borrowed else 2]:
                 norm = heads if self.qk_norm_heads else 1
@@ -65,7 +80,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
                 if self.qk_norm_bias:
                     found.append(Tensor(f"attention.{side}_norm.bias", (norm * self.head_dim,), "vector", norm))
         if self.inner_norm:
-            found.append(Tensor("attention.inner_norm", (q,), "vector", self.heads))
+            found.append(Tensor("attention.inner_norm", (out,), "vector", self.heads))
         if self.sinks:
             found.append(Tensor("attention.sinks", (self.heads,), "vector", self.heads))
         return found
@@ -74,7 +89,8 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
         """Keys and values of the tokens in sight, unless another layer keeps them."""
         if self.borrowed:
             return []
-        return [CacheRow(name, self.kv_heads, self.head_dim, self.window, self.chunked) for name in ("keys", "values")]
+        widths = {"keys": self.head_dim, "values": self.value_dim or self.head_dim}
+        return [CacheRow(name, self.kv_heads, width, self.window, self.chunked) for name, width in widths.items()]
 
     def state(self) -> list[StateRow]:
         """None."""

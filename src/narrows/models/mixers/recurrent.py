@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models.mixers.base import linear
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.tensors import CacheRow, StateRow, Tensor, Use
 
 
 class Mamba(msgspec.Struct, frozen=True, tag="mamba"):
     """Mamba-1 selective state space (Gu & Dao 2023), as Jamba uses it: norms on dt, B and C.
 
     inner: channels of the state space; state: state size per channel; conv: kernel width; dt_rank: rank of the step.
+    heads: of channels, which have steps, B and C of their own (Zamba; 0: all channels share B and C).
     """
 
     hidden: int
@@ -22,21 +23,26 @@ class Mamba(msgspec.Struct, frozen=True, tag="mamba"):
     conv_bias: bool = True
     proj_bias: bool = False
     inner_norms: bool = True
+    heads: int = 0
 
     def tensors(self) -> list[Tensor]:
         """All channels are shared out; x_proj reads channels, so its output is summed over ranks."""
         inner, n = self.inner, self.state_size
+        shares = self.heads or inner
+        # stacked by head in one tensor, these are not linear layers that a scheme would quantize
+        use: Use = "plain" if self.heads else "linear"
         found = [
-            Tensor("mamba.a_log", (inner, n), "vector", inner),
-            Tensor("mamba.d", (inner,), "vector", inner),
-            Tensor("mamba.conv", (inner, 1, self.conv), "vector", inner),
-            *linear("mamba.in", 2 * inner, self.hidden, shards=inner, bias=self.proj_bias),
-            *linear("mamba.x", self.dt_rank + 2 * n, inner, shards=inner),
-            *linear("mamba.dt", inner, self.dt_rank, shards=inner, bias=True),
-            *linear("mamba.out", self.hidden, inner, shards=inner, bias=self.proj_bias, bias_shards=1),
+            Tensor("mamba.a_log", (inner, n), "vector", shares),
+            Tensor("mamba.d", (inner,), "vector", shares),
+            Tensor("mamba.conv", (inner, 1, self.conv), "vector", shares),
+            *linear("mamba.in", 2 * inner, self.hidden, shards=shares, bias=self.proj_bias),
+            Tensor("mamba.x", (self.dt_rank + 2 * n, inner), use, shares),
+            Tensor("mamba.dt", (inner, self.dt_rank), use, shares),
+            Tensor("mamba.dt.bias", (inner,), "vector", shares),
+            *linear("mamba.out", self.hidden, inner, shards=shares, bias=self.proj_bias, bias_shards=1),
         ]
         if self.conv_bias:
-            found.append(Tensor("mamba.conv.bias", (inner,), "vector", inner))
+            found.append(Tensor("mamba.conv.bias", (inner,), "vector", shares))
         if self.inner_norms:
             found += [
                 Tensor("mamba.dt_norm", (self.dt_rank,), "vector"),
@@ -52,16 +58,16 @@ class Mamba(msgspec.Struct, frozen=True, tag="mamba"):
     def state(self) -> list[StateRow]:
         """The last `conv` inputs of every channel, and the recurrent state (kept in float32)."""
         return [
-            StateRow("convolution", self.inner * self.conv, self.inner, kernel=self.conv),
-            StateRow("recurrent", self.inner * self.state_size, self.inner, "float32"),
+            StateRow("convolution", self.inner * self.conv, self.heads or self.inner, kernel=self.conv),
+            StateRow("recurrent", self.inner * self.state_size, self.heads or self.inner, "float32"),
         ]
 
 
 class GatedDeltaNet(msgspec.Struct, frozen=True, tag="gated_delta_net"):
     """Gated delta-rule linear attention (Yang et al. 2024), as Qwen3-Next and Qwen3.5 use it.
 
-    fused: q, k, v and gate stand in one tensor, the two per-head gates in another (Qwen3-Next). state_format: what
-    the file asks servers to keep the recurrent state in.
+    fused: q, k, v and gate stand in one tensor, the two per-head gates in another (Qwen3-Next). apart: q, k and v
+    each in one of their own (OLMo Hybrid). state_format: what the file asks servers to keep the recurrent state in.
     """
 
     hidden: int
@@ -72,6 +78,7 @@ class GatedDeltaNet(msgspec.Struct, frozen=True, tag="gated_delta_net"):
     conv: int
     fused: bool = True
     state_format: str | None = None
+    apart: bool = False
 
     @property
     def _channels(self) -> int:
@@ -83,6 +90,9 @@ class GatedDeltaNet(msgspec.Struct, frozen=True, tag="gated_delta_net"):
         projections = {"qkvz": self._channels + values, "ba": 2 * self.value_heads}
         if not self.fused:
             projections = {"qkv": self._channels, "z": values, "b": self.value_heads, "a": self.value_heads}
+        if self.apart:
+            keys = self.key_heads * self.key_dim
+            projections = {"q": keys, "k": keys, "v": values, **{k: projections[k] for k in "zba"}}
         return [
             Tensor("delta.dt_bias", (self.value_heads,), "vector", self.key_heads),
             Tensor("delta.a_log", (self.value_heads,), "vector", self.key_heads),

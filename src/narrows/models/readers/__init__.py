@@ -59,6 +59,24 @@ _MODULES = {
     "llama4": "llama4",
     "llama4_text": "llama4",
     "mistral3": "mistral3",
+    **dict.fromkeys(
+        (
+            *("iquestcoder", "nanochat", "vaultgemma", "kolibri1", "sarvam_moe", "mellum", "laguna", "lara_mini"),
+            *("lfm3", "olmo_hybrid"),
+        ),
+        "varied",
+    ),
+    **dict.fromkeys(
+        ("youtu", "sarvam_mla", "longcat_flash", "minimax_m3_vl_text", "mimo_v2_flash", "jetmoe"), "latent_variants"
+    ),
+    "zamba": "zamba",
+    "zamba2": "zamba",
+    **dict.fromkeys(("recurrent_gemma", "rwkv", "xlstm"), "recurrences"),
+    **dict.fromkeys(("mllama_text_model", "trocr", "musicgen_decoder", "musicgen_melody_decoder", "moshi"), "crossed"),
+    **dict.fromkeys(("inkling_text", "inkling2_text", "inkling2_loop_text"), "inkling"),
+    "zaya": "zaya",
+    **dict.fromkeys(("xlm", "xlnet", "modernbert-decoder"), "bidirectional"),
+    **dict.fromkeys(("git", "got_ocr2", "moss_transcribe_diarize", "phi4_multimodal"), "towered"),
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 
@@ -72,6 +90,6 @@ def reader_of(model_type: str) -> Callable[[Fields], ModelSpec] | None:
     if module is None:
         return None
     loaded = import_module(f"{__name__}.{module}")
-    found: Callable[[Fields], ModelSpec] | None = getattr(loaded, f"read_{model_type}", None)
+    found: Callable[[Fields], ModelSpec] | None = getattr(loaded, f"read_{model_type.replace('-', '_')}", None)
     # a module of many families that differ in data has one reader for those without peculiarities
     return found or partial(loaded.read, model_type=model_type)
