@@ -156,24 +156,30 @@ def _beyond(spec: ModelSpec, length: int) -> tuple[Text, ...]:
 
 
 def _kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
-    found = []
+    # layers that differ in whose weights they run with look the same here
+    found: dict[LayerKind, list[int]] = {}
     for layer, indices in spec.kinds:
         rows = layer.mixer.cache()
-        # where a run of such layers begins
-        first = tuple(i for n, i in enumerate(indices) if n == 0 or indices[n - 1] != i - 1)
-        found.append(
-            LayerKind(
-                len(indices),
-                first[:6],
-                _mixer(layer.mixer),
-                _feed_forward(layer.feed_forward),
-                sum(t.elements for t in layer.tensors() if t.use != "buffer"),
-                sum(row.elements_per_token for row in rows),
-                rows[0].window if rows else None,
-                sum(row.elements for row in layer.mixer.state()),
-            )
+        alike = LayerKind(
+            0,
+            (),
+            _mixer(layer.mixer),
+            _feed_forward(layer.feed_forward),
+            sum(t.elements for t in layer.tensors() if t.use != "buffer"),
+            sum(row.elements_per_token for row in rows),
+            rows[0].window if rows else None,
+            sum(row.elements for row in layer.mixer.state()),
         )
-    return tuple(found)
+        found.setdefault(alike, []).extend(indices)
+    return tuple(
+        msgspec.structs.replace(alike, count=len(indices), first=_runs(sorted(indices)))
+        for alike, indices in found.items()
+    )
+
+
+def _runs(indices: list[int]) -> tuple[int, ...]:
+    """Where runs of such layers begin: the first few."""
+    return tuple(i for n, i in enumerate(indices) if n == 0 or indices[n - 1] != i - 1)[:6]
 
 
 def _mixer(mixer: Mixer) -> Text:

@@ -21,6 +21,7 @@ from narrows.models.mixers import (
     Chain,
     CompressedAttention,
     ConvolvedAttention,
+    CrossAttention,
     GatedRecurrence,
     IndexedAttention,
     LatentAttention,
@@ -39,6 +40,7 @@ from narrows.text import BadInput
 _UNKNOWN = (
     CompressedAttention
     | ConvolvedAttention
+    | CrossAttention
     | GatedRecurrence
     | IndexedAttention
     | MatrixMemory
