@@ -5,7 +5,7 @@ from __future__ import annotations
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, RememberingAttention, Uncached
-from narrows.models.readers.build import FULL, SLIDING, attention, grouped, model, stack, windowed
+from narrows.models.readers.build import FULL, SLIDING, grouped, model, stack, windowed
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text
@@ -86,21 +86,21 @@ def read_modernbert_decoder(c: Fields) -> ModelSpec:
     """ModernBERT's decoder (Ettin): two layers of three slide; the first layer has no norm before its attention."""
     layers, bias = c.layers("num_hidden_layers"), c.flag("norm_bias", False)
     linear = c.flag("attention_bias", False)
-    c.values = {name: value for name, value in c.values.items() if name not in ("head_dim", "num_key_value_heads")}
-    full = attention(c, qkv_bias=linear, out_bias=linear)
+    hidden, heads = c.size("hidden_size"), c.size("num_attention_heads")
+    width = c.divide(hidden, heads, "hidden_size", "num_attention_heads")
+    full = Attention(hidden, heads, heads, width, qkv_bias=linear, out_bias=linear)
     every = c.size("global_attn_every_n_layers", default=3)
     kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [SLIDING if i % every else FULL for i in range(layers)]
     # half of it lies before a token, half after
     local = c.maybe_size("local_attention", default=128, least=0)
     window = c.maybe_size("sliding_window", default=None) or (local or 0) // 2 or None
-    part = Dense(full.hidden, c.size("intermediate_size"), bias=c.flag("mlp_bias", False))
+    part = Dense(hidden, c.size("intermediate_size"), bias=c.flag("mlp_bias", False))
     norms = [Norms(names, bias=bias) for names in (("mlp_norm",), ("attn_norm", "mlp_norm"))]
     made: dict[tuple[int, bool], Layer] = {}
     found = []
     for index, mixer in enumerate(windowed(full, window, kinds)):
         key = (mixer.window or 0, index > 0)
-        found.append(made.setdefault(key, Layer(mixer, part, norms[index > 0], full.hidden)))
-    hidden = full.hidden
+        found.append(made.setdefault(key, Layer(mixer, part, norms[index > 0], hidden)))
     extra = [("norms", Tensor("input.norm", (hidden,), "vector"))]
     extra += [("head", Tensor("transform.dense", (hidden, hidden), "plain"))]
     extra += [("head", Tensor("transform.norm", (hidden,), "vector"))]

@@ -45,19 +45,15 @@ _OWN_NORMS = ("self_attn_layer_norm", "final_layer_norm")
 
 
 def read_trocr(c: Fields) -> ModelSpec:
-    """TrOCR's decoder: BART's shape; it attends to the picture where the file calls it a decoder."""
+    """TrOCR's decoder: BART's shape; every layer attends to the picture too."""
     layers, hidden = c.layers("decoder_layers", "num_hidden_layers", default=12), c.size("d_model", "hidden_size")
     heads = c.size("decoder_attention_heads", "num_attention_heads", default=16)
     width = c.divide(hidden, heads, "d_model", "decoder_attention_heads")
     own = Attention(hidden, heads, heads, width, qkv_bias=True, out_bias=True)
     part = Dense(hidden, c.size("decoder_ffn_dim", default=4096), gated=False, bias=True)
-    seeing = c.flag("is_decoder", False)
     encoder = c.maybe_size("cross_attention_hidden_size", default=None) or hidden
-    mixer: Attention | Chain = own
-    norms: tuple[str, ...] = _OWN_NORMS
-    if seeing:
-        mixer = Chain(hidden, (own, CrossAttention(hidden, heads, heads, width, encoder, bias=True)))
-        norms = (*_OWN_NORMS, "encoder_attn_layer_norm")
+    mixer = Chain(hidden, (own, CrossAttention(hidden, heads, heads, width, encoder, bias=True)))
+    norms = (*_OWN_NORMS, "encoder_attn_layer_norm")
     learned = c.flag("use_learned_position_embeddings", True)
     length = c.size("max_position_embeddings", default=512)
     c.read |= {"decoder_layerdrop", "scale_embedding", "use_learned_position_embeddings", "activation_dropout"}
@@ -71,7 +67,7 @@ def read_trocr(c: Fields) -> ModelSpec:
         positions=length + 2 if learned else 0,
         embedding_norm=c.flag("layernorm_embedding", True),
         final_norm=False,
-        assumptions=(_ENCODED,) if seeing else (),
+        assumptions=(_ENCODED,),
     )
 
 

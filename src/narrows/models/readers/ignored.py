@@ -31,6 +31,6 @@ IGNORED = frozenset(
     slow_but_exact apply_residual_connection_post_layernorm rotary_pct rotary_emb_base
     image_token_id video_token_id vision_start_token_id vision_end_token_id projector_hidden_act
     vision_feature_select_strategy attn_scale attn_temperature_tuning floor_scale
-    attn_type_list route_scale classifier_dropout dropout moe_norm_min
+    attn_type_list layernorm_epsilon route_scale classifier_dropout dropout moe_norm_min
     """.split()  # noqa: SIM905
 )

@@ -25,22 +25,16 @@ def read_youtu(c: Fields) -> ModelSpec:
     return model(c, groups, family="youtu", dialect="deepseek", tied=True)
 
 
-_SARVAM = {
-    "q_lora_rank": None,
-    "n_routed_experts": 128,
-    "num_experts_per_tok": 8,
-    "first_k_dense_replace": 1,
-    "n_shared_experts": 1,
-}
-
-
 def read_sarvam_mla(c: Fields) -> ModelSpec:
     """Sarvam 105B: DeepSeek-V3's class with other defaults; older files say `num_experts`, `num_shared_experts`."""
     for old, new in (("num_experts", "n_routed_experts"), ("num_shared_experts", "n_shared_experts")):
         value = c.raw(old)
         if c.has(old) and not c.has(new):
             c.values = {**c.values, new: value}
-    c.values = {**{k: v for k, v in _SARVAM.items() if not c.has(k)}, **c.values}
+    number = c.size("n_routed_experts", "num_local_experts", default=128)
+    usual = {"q_lora_rank": None, "n_routed_experts": number, "num_experts_per_tok": min(8, number)}
+    usual |= {"first_k_dense_replace": 1, "n_shared_experts": 1}
+    c.values = {**{name: value for name, value in usual.items() if not c.has(name)}, **c.values}
     c.read |= {"q_head_dim"}
     return msgspec.structs.replace(read_deepseek_v3(c), family="sarvam_mla")
 
@@ -48,11 +42,17 @@ def read_sarvam_mla(c: Fields) -> ModelSpec:
 def read_longcat_flash(c: Fields) -> ModelSpec:
     """LongCat-Flash: two latent attentions and two dense parts per layer, experts beside them, some of which do
     nothing."""
-    layers = c.layers("num_layers") if c.has("num_layers") else c.layers("num_hidden_layers") // 2
-    if layers < 1:
+    halves = c.maybe_size("num_hidden_layers", default=None)
+    layers = c.layers("num_layers") if c.has("num_layers") else (halves or 0) // 2
+    if halves is not None and halves not in (layers, 2 * layers):
         raise BadInput(
-            "config field '{field}' must be at least 2: two of them make a layer", field=c.path + "num_hidden_layers"
+            "config field '{field}' is {given}, and 'num_layers' is {layers}, of which each counts once or twice; the "
+            "file contradicts itself",
+            field=c.path + "num_hidden_layers",
+            given=halves,
+            layers=layers,
         )
+    layers = Fields({"num_layers": layers}, c.path).layers("num_layers")
     c.read |= {"num_hidden_layers", "num_layers", "mla_scale_q_lora", "mla_scale_kv_lora", "attention_method"}
     c.read |= {"zero_expert_type"}
     latent = latent_attention(c)
@@ -130,7 +130,11 @@ def read_minimax_m3_vl_text(c: Fields) -> ModelSpec:
         sorts = ["sparse" if one else "dense" for one in _switches(c.raw("moe_layer_freq"), "moe_layer_freq", layers)]
     plain = Dense(full.hidden, c.size("dense_intermediate_size", default=12288))
     parts: list[FeedForward] = [plain if sort == "dense" else experts for sort in sorts or ["sparse"] * layers]
-    c.read |= {name for name in c.values if name.startswith("index_")} | {"use_qk_norm", "use_gemma_norm"}
+    for name, built in (("n_shared_experts", 1), ("attention_output_gate", False), ("use_qk_norm", True)):
+        stated = c.raw(name)
+        _as_built(c.path + name, built if stated is None else stated, built)
+    c.read |= {name for name in c.values if name.startswith("index_")}
+    c.read |= {"use_gemma_norm", "num_mtp_modules", "qk_norm_type", "first_k_dense_replace", "moe_intermediate_size"}
     groups = stack(mixers, parts, PRE_NORMS)
     return model(c, groups, family="minimax_m3_vl_text", dialect="minimax_m3")
 
@@ -207,13 +211,13 @@ def _mimo_windows(c: Fields, full: Attention) -> Attention:
 
 def read_jetmoe(c: Fields) -> ModelSpec:
     """JetMoE: experts for the queries and outputs of attention too, picked like those of the feed-forward."""
-    layers, hidden = c.layers("num_hidden_layers"), c.size("hidden_size")
-    number = c.size("num_local_experts", default=8)
-    top_k = c.size("num_experts_per_tok", default=min(2, number), most=number)
+    layers, hidden = c.layers("num_hidden_layers", "num_layers"), c.size("hidden_size")
+    number = c.size("num_local_experts", "moe_num_experts", default=8)
+    top_k = c.size("num_experts_per_tok", "moe_top_k", default=min(2, number), most=number)
     kv, width = c.size("num_key_value_heads", default=16), c.size("kv_channels", "head_dim", default=128)
     c.read |= {"num_attention_heads", "aux_loss_coef"}  # top_k times the KV heads
     mixer = MixtureOfAttention(hidden, number, top_k, kv, width)
-    part = MixtureOfExperts(hidden, number, top_k, c.size("intermediate_size", default=5632))
+    part = MixtureOfExperts(hidden, number, top_k, c.size("intermediate_size", "ffn_hidden_size", default=5632))
     extra = (Tensor("experts.output_bias", (hidden,), "vector"),)
     layer = Layer(mixer, part, PRE_NORMS, hidden, extra=extra)
     return model(c, grouped([layer] * layers), family="jetmoe", dialect="jetmoe", tied=True)

@@ -204,6 +204,7 @@ def read_lara_mini(c: Fields) -> ModelSpec:
     delta = _delta(c, full.hidden, (8, 128), (16, 128))
     mixers = _in_turn(c, full, delta, LINEAR, kinds, 512)
     shared = c.size("shared_expert_intermediate_size", default=512)
+    c.read.add("intermediate_size")  # no layer is dense
     sparse = _experts(c, ("num_experts", "num_local_experts"), 128, 4, shared=shared)
     groups = stack(mixers, [sparse] * layers, PRE_NORMS)
     return model(c, groups, family="lara_mini", dialect="qwen3_5", tied=True)
