@@ -228,6 +228,9 @@ _UNIT = {
     "cross.k": Text("KV heads"),
     "cross.v": Text("KV heads"),
     "cross": Text("attention heads"),
+    "lru": Text("blocks of the recurrence"),
+    "rwkv": Text("time-mixing channels"),
+    "mlstm": Text("mLSTM heads"),
 }
 _PIECES = Text("pieces of a tensor")
 

@@ -62,7 +62,7 @@ def _layers(
             *linear("link.linear", hidden, hidden),
             Tensor("shared_norm.input", (wide,), "vector"),
             Tensor("shared_norm.pre_ff", (hidden,), "vector"),
-            *_adapters(adapters, wide, part, users, attention_adapters),
+            *_adapters(adapters, block, part, users, attention_adapters),
         ]
         mixer = Chain(hidden, (block, recurrent), tuple(link), _RENAMED)
         borrowed = () if owner is None else _SHARED
@@ -73,19 +73,22 @@ def _layers(
     return found
 
 
-def _adapters(rank: int, wide: int, part: Dense, users: int, attention: bool) -> list[Tensor]:
-    """Low-rank additions to the shared projections, one pair per layer that uses the block."""
+def _adapters(rank: int, block: Attention, part: Dense, users: int, attention: bool) -> list[Tensor]:
+    """Low-rank additions to the shared projections, one pair per layer that uses the block.
+
+    Tensor parallelism cuts their outputs as it cuts what they are added to.
+    """
     if not rank:
         return []
-    pairs = {"mlp": (2 * part.intermediate, part.hidden)}
+    pairs = {"mlp": (2 * part.intermediate, part.hidden, part.intermediate)}
     if attention:
-        pairs |= dict.fromkeys("qkv", (wide, wide))
+        pairs |= dict.fromkeys("qkv", (block.hidden, block.hidden, block.heads))
     return [
         tensor
-        for name, (out, inner) in pairs.items()
+        for name, (out, inner, shards) in pairs.items()
         for tensor in (
-            Tensor(f"adapter.{name}_down", (rank, inner), copies=users),
-            Tensor(f"adapter.{name}_up", (out, rank), copies=users),
+            Tensor(f"adapter.{name}_down", (rank, inner), shards=rank, copies=users),
+            Tensor(f"adapter.{name}_up", (out, rank), shards=shards, copies=users),
         )
     ]
 
