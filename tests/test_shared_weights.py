@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from narrows.answers.check import check
 from narrows.answers.fit import fit
 from narrows.answers.models import model as described
 from narrows.deployment import deploy
@@ -13,6 +14,8 @@ from narrows.hardware import find_accelerator
 from narrows.memory.shard import shards
 from narrows.models import ModelSpec, read_config
 from narrows.text import BadInput
+
+from .conftest import DATA
 
 ZAMBA2 = {
     "model_type": "zamba2",
@@ -169,3 +172,12 @@ def test_a_cache_that_no_engine_was_seen_to_page_is_described_but_not_paged(conf
     assert described(model, length=64).state_elements + described(model, length=64).cache_elements > 0
     with pytest.raises(BadInput, match="pages the cache of"):
         fit(model, gpu="h100-sxm", max_len=64)
+
+
+def test_the_log_of_such_a_model_is_diagnosed_without_a_prediction() -> None:
+    """The cause comes from the log alone; that nothing is predicted is said with its reason."""
+    log = DATA / "logs" / "vllm-0.32.0-cpu-nofit.log"
+    found = check(str(log), model=spec(LOOPED))
+    assert found.outcome == "failed"
+    assert found.cause is not None
+    assert any("pages the cache of" in str(text) for text in found.assumptions)

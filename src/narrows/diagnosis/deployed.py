@@ -11,6 +11,7 @@ from narrows.deployment import Deployment, deploy
 from narrows.engines import Engine, find_engine
 from narrows.engines.version import parse_version
 from narrows.hardware import Accelerator, accelerators, find_accelerator
+from narrows.memory.paging import paging
 from narrows.models import ModelSpec, load_model
 from narrows.observe import Observation
 from narrows.precision import format_of
@@ -69,6 +70,8 @@ def _deploy(spec: ModelSpec, device: Accelerator, options: dict[str, Any], said:
     for quantization in dict.fromkeys((named, None)):
         try:
             made = deploy(spec, device, **options | {"quantization": quantization})
+            for stage in range(made.pipeline_parallel):
+                paging(made, stage)  # refuses a cache whose pages are not known
         except BadInput as error:
             reason = error.text
             continue

@@ -302,7 +302,12 @@ def varied(decoder: dict[str, str], deepseek: dict[str, str], lfm2: dict[str, st
     return {
         "nanochat": {**decoder, "mlp.up": f"{_LAYER}mlp.fc1.weight", "mlp.down": f"{_LAYER}mlp.fc2.weight"},
         "laguna": {**deepseek, **gate},
-        "lfm3": {**lfm2, **gate, **_norms(_LAYER, "post_operator_norm", "post_ffn_norm")},
+        "lfm3": {
+            **lfm2,
+            **{role: name for role, name in decoder.items() if role.startswith("attention.")},
+            **gate,
+            **_norms(_LAYER, "post_operator_norm", "post_ffn_norm"),
+        },
         "olmo_hybrid": {**decoder, **{f"delta.{k}": f"{_LAYER}linear_attn.{name}" for k, name in delta.items()}},
         "minimax_m3": {**deepseek, **indexer},
         "longcat_flash": {
