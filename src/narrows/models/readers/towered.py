@@ -159,6 +159,9 @@ def read_moss_transcribe_diarize(c: Fields) -> ModelSpec:
 
 def read_phi4_multimodal(c: Fields) -> ModelSpec:
     """Phi-4 multimodal: Phi-3's decoder with towers for pictures and sound (the adapters of its files are no part)."""
+    if not c.has("num_key_value_heads"):
+        c.values = {**c.values, "num_key_value_heads": 8}
+        c.defaulted.append(c.path + "num_key_value_heads")
     spec = read_phi3(c)
     vision, audio = ((c.nested(name) if c.raw(name) else Fields({})) for name in ("vision_config", "audio_config"))
     towers = (*_phi4_vision(vision, spec.hidden), *_phi4_audio(audio, spec.hidden))

@@ -105,12 +105,13 @@ def read_mellum(c: Fields) -> ModelSpec:
     layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
     full = attention(c, kv_heads=4, head_dim=128, qk_norm=True, qkv_bias=bias, out_bias=bias)
     kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [FULL] * layers
-    mixers = windowed(full, c.maybe_size("sliding_window", default=1024), kinds)
+    window = c.maybe_size("sliding_window", default=1024)
+    mixers = windowed(full, window, kinds)
     sparse = _experts(c, ("num_experts", "num_local_experts"), 64, 8)
     parts = _sorts(c, layers, sparse, ["sparse"] * layers)
     spec = model(c, stack(mixers, parts, PRE_NORMS), family="mellum", dialect="qwen3_next")
     c.read |= {"mtp_layer_types", "mtp_mlp_layer_types"}
-    layer = Layer(windowed(full, mixers[0].window, [SLIDING])[0], sparse, PRE_NORMS, full.hidden)
+    layer = Layer(windowed(full, window, [SLIDING])[0], sparse, PRE_NORMS, full.hidden)
     return with_prediction(c, spec, layer, own_vocab=False)
 
 
