@@ -1,13 +1,16 @@
 # Two commands do everything on a fresh machine (Debian, Python 3.11+ with venv, make):
 #   make run   sets everything up and runs the main job
 #   make test  sets everything up and passes the tests
+# make conformance holds narrows against the models that transformers builds (CONFORM="llama qwen3 --draws 5" to choose)
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
+REFERENCE ?= .venv-conformance
+CONFORM ?=
 
-.PHONY: run test lint types unit translations schema readme benchmark clean
+.PHONY: run test lint types unit translations schema readme benchmark conformance clean
 
 run: $(VENV)/.run
 	mkdir -p $(OUT)
@@ -46,6 +49,14 @@ readme: $(VENV)/.dev
 benchmark: $(VENV)/.dev
 	$(BIN)/python benchmarks/startup.py
 
+conformance: $(REFERENCE)/.ready
+	PYTHONPATH=. $(REFERENCE)/bin/python -m conformance $(CONFORM)
+
+$(REFERENCE)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(REFERENCE)
+	$(REFERENCE)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[conformance]'
+	touch $@
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -58,4 +69,4 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	touch $@ $(VENV)/.run
 
 clean:
-	rm -rf $(VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(REFERENCE) $(OUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -45,6 +45,12 @@ def test_unique_parameters_are_exact(row: dict[str, Any]) -> None:
     assert spec_of(row).unique_parameters() == row["total_params"]
 
 
+@pytest.mark.parametrize("row", ROWS, ids=ids)
+def test_embedding_parameters_are_exact(row: dict[str, Any]) -> None:
+    table = [tensor.elements for _, tensor in spec_of(row).outer_tensors() if tensor.role == "embedding"]
+    assert table == [row["embedding_params"]]
+
+
 @pytest.mark.parametrize("row", [r for r in ROWS if r["active_params"]], ids=ids)
 def test_active_parameters_are_exact(row: dict[str, Any]) -> None:
     assert spec_of(row).active_parameters() == row["active_params"]

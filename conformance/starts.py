@@ -1,0 +1,23 @@
+"""What a configuration class needs to be told before a model of it can be built: its bare defaults cannot be.
+
+Each reason is what transformers 5.24 raises without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_EVERY_FOURTH = ["linear_attention", "linear_attention", "linear_attention", "full_attention"]
+
+STARTS: dict[str, dict[str, Any]] = {
+    # a cache needs one layer of attention
+    "bamba": {"attn_layer_indices": [9, 18, 27]},
+    "granitemoehybrid": {"layer_types": _EVERY_FOURTH * 8, "num_local_experts": 8, "num_experts_per_tok": 2},
+    # numbers of experts, groups or heads that are None by default
+    "dots1": {"n_routed_experts": 128, "num_experts_per_tok": 6, "n_shared_experts": 2},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 8, "moe_topk": 2},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "conv", "full_attention"] * 8},
+    "ministral": {"head_dim": 128},
+    "nemotron": {"num_key_value_heads": 8, "head_dim": 128},
+}
