@@ -598,7 +598,7 @@ def test_a_crash_loop_is_skimmed_and_its_last_start_is_read_whole(name: str) -> 
     found = observe(io.BytesIO(start * 300))
     last = found[-1]
     skipped = start.count(b"\n") * 298
-    assert last.earlier_starts + len(found) == 300 and len(found) < 100
+    assert last.earlier_starts + len(found) == 300 and len(found) == 201
     assert last.first_line == second.first_line + skipped
     assert [one.line - skipped for one in last.evidence] == [one.line for one in second.evidence]
     changed = ("first_line", "earlier_starts", "evidence")
@@ -612,3 +612,15 @@ def test_a_server_that_outlives_a_crash_loop_is_read_to_its_end() -> None:
     found = observe(io.BytesIO(failing * 80 + serving + access + failing))
     assert found[-1].earlier_starts + len(found) == 82
     assert [one.outcome for one in found[-3:]] == ["failed", "serving", "failed"]
+
+
+def test_sizes_that_cannot_be_are_not_taken() -> None:
+    seen = of(
+        "INFO 05-12 02:45:15 [api_server.py:1043] vLLM API server version 0.8.5\n"
+        "INFO Model loading took -5.0 GiB and 3 seconds\n"
+        "INFO Available KV cache memory: -12.5 GiB\n"
+        "INFO GPU KV cache size: -3 tokens\n"
+    )[-1]
+    assert (seen.terms.weights, seen.kv_tokens) == (None, None)
+    # what is left can be less than nothing, and the engine prints it so
+    assert seen.terms.kv_cache == round(-12.5 * GIB)

@@ -11,8 +11,10 @@ from typing import Final
 
 from narrows.observe.lines import Block
 
-KEPT: Final = 10
-"""Starts kept unread; the last of them are read when the log ends."""
+KEPT: Final = 201
+"""Starts kept unread, which are read when the log ends,"""
+MOST_BYTES: Final = 32 * 2**20
+"""or fewer, if they are longer than this together."""
 LARGEST: Final = 4 * 2**20
 """Bytes of a start that is still skimmed. A longer one has begun to serve, and is read as it comes."""
 
@@ -26,6 +28,7 @@ class Skim:
         self._kept: deque[Block] = deque()
         self._pieces: list[bytes] = []
         self._size = 0
+        self._held = 0
         self._first_line = 0
 
     def feed(self, block: Block) -> bool:
@@ -54,8 +57,9 @@ class Skim:
         """The present start ends before this line."""
         if self._pieces:
             self._kept.append(Block(b"".join(self._pieces), self._first_line))
-            if len(self._kept) > KEPT:
-                self._kept.popleft()
+            self._held += self._size
+            while len(self._kept) > KEPT or self._held > MOST_BYTES:
+                self._held -= len(self._kept.popleft().data)
                 self.forgotten += 1
         self._pieces, self._size, self._first_line = [], 0, line
 

@@ -102,7 +102,10 @@ class _Reader:
         assert self.skim is not None
         skim, self.skim = self.skim, None
         left = skim.starts()
-        self.dropped += skim.forgotten
+        if skim.forgotten:
+            # of all starts the last ones are kept, without a gap
+            self.dropped += len(self.done) + skim.forgotten
+            self.done.clear()
         for block in left:
             self._read(block, skimming=False)
 
