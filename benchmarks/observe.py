@@ -1,9 +1,9 @@
-"""Reads a serving log of 500 MB and prints CPU-seconds and the peak of memory.
+"""Reads a serving log of 500 MB, and one of a crash loop, and prints CPU-seconds and the peak of memory.
 
     python benchmarks/observe.py [MEGABYTES]
 
 The log is a start-up followed by requests, request dumps, progress bars and periodic reports, as a server writes
-them over weeks; then 1 GB in one line from a generator.
+them over weeks; then as much of a start that fails again and again; then 1 GB in one line from a generator.
 """
 
 from __future__ import annotations
@@ -46,6 +46,20 @@ class OneLine(io.RawIOBase):
         return b"x" * size
 
 
+class Repeated(io.RawIOBase):
+    """`data` over and over, as much as `size` bytes."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data, self.left, self.at = data, size, 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, of one repetition at most."""
+        piece = self.data[self.at : self.at + min(size, self.left)]
+        self.left -= len(piece)
+        self.at = (self.at + len(piece)) % len(self.data)
+        return piece
+
+
 def write(path: str, megabytes: int) -> None:
     """The log."""
     start = (LOGS / "vllm-0.32.0-cpu-default.log").read_bytes()
@@ -71,6 +85,11 @@ def main() -> None:
         os.unlink(path)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{megabytes} MB: {seconds:.2f} CPU-s, peak RSS {peak:.0f} MiB, {len(found)} starts, {found[-1].outcome}")
+    before = time.process_time()
+    looping = observe(Repeated((LOGS / "vllm-0.32.0-cpu-nofit.log").read_bytes(), megabytes * 1_000_000))  # type: ignore[arg-type]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    starts = looping[-1].earlier_starts + len(looping)
+    print(f"{megabytes} MB of a crash loop: {time.process_time() - before:.2f} CPU-s, {peak:.0f} MiB, {starts} starts")
     before = time.process_time()
     garbage = observe(OneLine(10**9))  # type: ignore[arg-type]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

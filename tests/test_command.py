@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -275,3 +276,33 @@ def test_aliases_that_multiply_are_walked_once(tmp_path: Path) -> None:
     path.write_text("\n".join([*lines, "s: {image: vllm/vllm-openai, command: *j}"]))
     with pytest.raises(BadInput):
         read_command(str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker run --gpus all --entrypoint bash vllm/vllm-openai:v0.10.0 -c 'vllm serve m --max-model-len 4096'",
+        "docker run --gpus all --entrypoint=/bin/sh vllm/vllm-openai:v0.10.0 -lc 'pip install x && vllm serve m "
+        "--max-model-len 4096'",
+        "bash -c 'vllm serve m --max-model-len 4096'",
+    ],
+)
+def test_what_a_shell_is_told_to_run_is_read(text: str) -> None:
+    found = read_command(text)
+    assert (found.model, found.options) == ("m", {"max_len": 4096})
+    assert found.version == ("0.10.0" if "docker" in text else None)
+    assert found.corrected({"--max-model-len": "2048"}).endswith("vllm serve m --max-model-len 2048")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("python -m sglang.launch_server --model-path m --tp 2", "'sglang.launch_server'"),
+        ("llama-server -m m.gguf -c 8192", "'llama-server'"),
+        ("trtllm-serve m", "'trtllm-serve'"),
+    ],
+)
+def test_what_cannot_be_read_is_named(text: str, said: str) -> None:
+    assert looks_like_command(text)
+    with pytest.raises(BadInput, match=re.escape(said)):
+        read_command(text)

@@ -635,6 +635,9 @@ def test_ranks_are_offered_only_where_the_model_can_be_cut(model: str, sizes: st
         "{'EngineCore_DP0': -9}",
         "Killed",
         "start.sh: line 3: 4711 Killed",
+        "vllm-1 exited with code 137",
+        "    Reason:       OOMKilled",
+        "    Exit Code:    137",
     ],
 )
 def test_a_kill_by_the_host_is_named(line: str) -> None:

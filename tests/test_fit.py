@@ -209,3 +209,9 @@ def test_more_at_once_than_the_engine_runs_by_itself_is_told() -> None:
     assert capped.mend is not None
     assert capped.mend.change == "--max-num-seqs 300"
     assert fit("llama-2-7b", "l40s", max_len=4096, max_num_seqs=4).candidates[0].max_batch == 4
+
+
+@pytest.mark.parametrize("name", ["$MODEL", '"${MODEL:-x}"', "models/$NAME"])
+def test_a_model_that_only_a_shell_knows_is_asked_for(name: str) -> None:
+    with pytest.raises(BadInput, match="a shell would fill in"):
+        fit(f"vllm serve {name} --max-model-len 8192", "l40s")

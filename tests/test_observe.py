@@ -525,7 +525,7 @@ def test_reports_of_weeks_end_with_the_last_one() -> None:
 def test_of_a_crash_loop_the_last_starts_are_kept() -> None:
     once = (LOGS / "excerpts" / "vllm-0.2.7.log").read_text("utf-8")
     found = of(once * 300)
-    assert len(found) == 201 and found[-1].first_line == 299 * once.count("\n") + 2
+    assert len(found) + found[-1].earlier_starts == 300 and found[-1].first_line == 299 * once.count("\n") + 2
 
 
 def test_another_programs_traceback_is_no_engines_failure() -> None:
@@ -589,3 +589,38 @@ def test_evidence_quotes_the_line_of_the_file(path: Path) -> None:
         assert len(evidence.text) <= 300 and evidence.text.isprintable() and evidence.fields
         texts = [re.sub(r"\s+", " ", line.text).strip() for line in clean(lines[evidence.line - 1], evidence.line)]
         assert any(text.startswith(evidence.text.rstrip("…")[:60]) for text in texts)
+
+
+@pytest.mark.parametrize("name", ["vllm-0.32.0-cpu-nofit.log", "vllm-0.32.0-cpu-default.log"])
+def test_a_crash_loop_is_skimmed_and_its_last_start_is_read_whole(name: str) -> None:
+    start = (LOGS / name).read_bytes()
+    second = observe(io.BytesIO(start * 2))[-1]
+    found = observe(io.BytesIO(start * 300))
+    last = found[-1]
+    skipped = start.count(b"\n") * 298
+    assert last.earlier_starts + len(found) == 300 and len(found) == 201
+    assert last.first_line == second.first_line + skipped
+    assert [one.line - skipped for one in last.evidence] == [one.line for one in second.evidence]
+    changed = ("first_line", "earlier_starts", "evidence")
+    assert all(getattr(last, name) == getattr(second, name) for name in last.__struct_fields__ if name not in changed)
+
+
+def test_a_server_that_outlives_a_crash_loop_is_read_to_its_end() -> None:
+    failing = (LOGS / "vllm-0.32.0-cpu-nofit.log").read_bytes()
+    serving = (LOGS / "vllm-0.32.0-cpu-default.log").read_bytes()
+    access = b'INFO:     127.0.0.1:46356 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 100_000
+    found = observe(io.BytesIO(failing * 80 + serving + access + failing))
+    assert found[-1].earlier_starts + len(found) == 82
+    assert [one.outcome for one in found[-3:]] == ["failed", "serving", "failed"]
+
+
+def test_sizes_that_cannot_be_are_not_taken() -> None:
+    seen = of(
+        "INFO 05-12 02:45:15 [api_server.py:1043] vLLM API server version 0.8.5\n"
+        "INFO Model loading took -5.0 GiB and 3 seconds\n"
+        "INFO Available KV cache memory: -12.5 GiB\n"
+        "INFO GPU KV cache size: -3 tokens\n"
+    )[-1]
+    assert (seen.terms.weights, seen.kv_tokens) == (None, None)
+    # what is left can be less than nothing, and the engine prints it so
+    assert seen.terms.kv_cache == round(-12.5 * GIB)

@@ -324,7 +324,15 @@ def _read_pasted(text: str) -> EngineCommand | None:
         return None
     from narrows.engines.command import looks_like_command, read_command
 
-    return read_command(text) if looks_like_command(text) else None
+    if not looks_like_command(text):
+        return None
+    command = read_command(text)
+    if "$" in command.model:
+        raise BadInput(
+            "the command's model is {name}, which a shell would fill in; put the model's name there",
+            name=command.model[:60],
+        )
+    return command
 
 
 def _pasted(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:

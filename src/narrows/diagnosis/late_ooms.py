@@ -16,7 +16,8 @@ from narrows.units import GIB, binary, gib
 _KILLED: Final = re.compile(
     r"^(?:[^\n]{0,120}: {1,4}\d{1,9} )?Killed\b"
     r"|Failed core proc\(s\): \{[^}]{0,200}: (?:-9|137)\b"
-    r"|exit(?:ed)?(?: with)?(?: code| status)? (?:137|-9)\b"
+    r"|[Ee]xit(?:ed)?(?: with)?(?: code| status| Code)?:? {0,10}\(?(?:137|-9)\b"
+    r"|\bOOMKilled\b"
 )
 
 

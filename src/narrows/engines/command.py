@@ -98,10 +98,18 @@ def flag_table(engine: str) -> dict[str, Flag]:
     return {spelling: row for row in rows for spelling in row.flags}
 
 
+_OTHERS = re.compile(
+    r"(?:^|\s|/)(?P<name>sglang\.launch_server|sglang\s+serve|llama-(?:server|cli|bench)|trtllm-serve|"
+    r"text-generation-launcher|mlx_lm\.server|ollama\s+(?:run|serve|create)|lmdeploy\s+serve)(?=\s)"
+)
+"""How servers are started whose commands narrows does not read."""
+
+
 def looks_like_command(text: str) -> bool:
     """Whether the text is a start command or the path of a YAML file, rather than a model."""
     return text.strip().endswith((".yml", ".yaml")) or bool(
         re.search(r"vllm\s+serve\s|vllm[.\w/:-]*\s.*--model|(docker|podman|nerdctl)\s+run\s.*vllm", text, re.S)
+        or _OTHERS.search(text)
     )
 
 
@@ -114,7 +122,7 @@ def read_command(text: str) -> EngineCommand:
     text = text.strip()
     if text.endswith((".yml", ".yaml")) and "\n" not in text and " " not in text:
         return _from_yaml(text)
-    return _from_words(_split(text))
+    return _from_words(_script(_split(text)))
 
 
 def _from_words(words: list[Word], version: str | None = None) -> EngineCommand:
@@ -132,12 +140,31 @@ def _from_words(words: list[Word], version: str | None = None) -> EngineCommand:
             container = True
         if begin is None and (found := _image(word.text)) and (container or found[1]):
             version, begin = found[1] or version, index + (2 if following == "serve" else 1)
+            shell = _entrypoint(words[:index])
+            if shell is not None and (script := _script([shell, *words[index + 1 :]])) != [shell, *words[index + 1 :]]:
+                return _from_words(script, version)
     if begin is None:
+        other = _OTHERS.search(" ".join(word.text for word in words))
+        if other is not None:
+            raise BadInput(
+                "this command starts '{name}', whose flags narrows does not read; give the model by itself: "
+                "narrows fit MODEL --gpu GPU --max-len TOKENS",
+                name=" ".join(other["name"].split()),
+            )
         raise BadInput(
             "this is not a start command narrows reads; paste one such as: vllm serve MODEL --max-model-len 32768"
         )
     end = next((index for index in range(begin, len(words)) if words[index].operator), len(words))
     return _arguments(words[:begin], words[begin:end], words[end:], version)
+
+
+def _entrypoint(words: list[Word]) -> Word | None:
+    """What `docker run --entrypoint` puts in place of the image's own command."""
+    for one, two in pairwise([*words, Word("", "")]):
+        name, equals, value = one.text.partition("=")
+        if name == "--entrypoint":
+            return Word(value, value) if equals else two
+    return None
 
 
 def _image(text: str) -> tuple[str, str | None] | None:

@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from narrows.observe.crash_loop import Skim
 from narrows.observe.facts import Compiled, vocabulary
 from narrows.observe.lines import LONGEST, Block, blocks, clean
 from narrows.observe.observation import Observation
@@ -24,6 +25,8 @@ UNKNOWN_AFTER: Final = 128 * 2**20
 """A stream that has not named an engine by then is no engine's log."""
 MOST_STARTS: Final = 200
 """Of a crash loop the last starts are kept."""
+READ_STARTS: Final = 50
+"""After so many the log is a crash loop, and the starts that follow are skimmed."""
 MOST_HITS: Final = 4000
 """A message that one start repeats more often is read once per block only, at its last place."""
 
@@ -70,6 +73,7 @@ class _Reader:
         self.dropped = 0
         self.hits: dict[bytes, int] = {}
         self.active: dict[bytes, tuple[Compiled, ...]] = {}
+        self.skim: Skim | None = None
         self._choose()
 
     @property
@@ -87,7 +91,26 @@ class _Reader:
         return before is not self.active and not self.active.keys() <= before.keys()
 
     def read(self, block: Block) -> None:
-        """One block, searched again from where more facts become of interest."""
+        """One block: skimmed in a crash loop, else read."""
+        if self.skim is None:
+            self._read(block)
+        elif not self.skim.feed(block):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Reads the starts that a crash loop left unread."""
+        assert self.skim is not None
+        skim, self.skim = self.skim, None
+        left = skim.starts()
+        if skim.forgotten:
+            # of all starts the last ones are kept, without a gap
+            self.dropped += len(self.done) + skim.forgotten
+            self.done.clear()
+        for block in left:
+            self._read(block, skimming=False)
+
+    def _read(self, block: Block, *, skimming: bool = True) -> None:
+        """Searches a block, and again from where more facts become of interest."""
         data, position, line = block.data, 0, block.first_line
         again = True
         while again:
@@ -96,7 +119,13 @@ class _Reader:
             for begin, (end, needles) in self._candidates(data, position):
                 line += data.count(b"\n", counted, begin)
                 counted = begin
-                self._line(data[begin : min(end, begin + LONGEST)], line, needles)
+                needle = self._line(data[begin : min(end, begin + LONGEST)], line, needles)
+                if needle and skimming and len(self.done) + self.dropped >= READ_STARTS:
+                    # this start is skimmed from its first line on
+                    self.start, self.skim = Start(line), Skim(needle)
+                    self._choose()
+                    self.skim.feed(Block(data[begin:], line))
+                    return
                 if self._choose():
                     line += data.count(b"\n", begin, end)
                     position, again = end, True
@@ -118,7 +147,9 @@ class _Reader:
                 at = -1 if often else data.find(needle, known[0])
         return sorted(lines.items())
 
-    def _line(self, raw: bytes, number: int, needles: list[bytes]) -> None:
+    def _line(self, raw: bytes, number: int, needles: list[bytes]) -> bytes | None:
+        """Reads one line; the needle of a banner that began another start."""
+        began = None
         for needle in needles:
             self.hits[needle] = self.hits.get(needle, 0) + 1
         facts = [found for needle in needles for found in self.active.get(needle, ())]
@@ -127,7 +158,13 @@ class _Reader:
                 if found.fact.needle in line.text and (match := found.find.search(line.text)):
                     if found.fact.begins and self.start.begins_anew(found.fact, line):
                         self._next(line.number)
+                        began = found.needle if self._delimits(found) else None
                     self.start.take(found, match, line)
+        return began
+
+    def _delimits(self, found: Compiled) -> bool:
+        """Whether every start so far had this banner once: then it alone tells where one begins."""
+        return found.fact.begins == "server" or all(len(one.inits) == 1 for one in self.done)
 
     def _next(self, line: int) -> None:
         self.done.append(self.start)
@@ -136,6 +173,9 @@ class _Reader:
         self.start, self.hits = Start(line), {}
 
     def finish(self, complete: bool) -> list[Observation]:
+        """What all starts said."""
+        if self.skim is not None:
+            self._catch_up()
         last = self.start.observation(complete)
         return [
             *(one.observation(complete=True) for one in self.done),

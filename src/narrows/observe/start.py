@@ -29,6 +29,8 @@ _SETTINGS: Final = frozenset(Settings.__struct_fields__)
 _ENGINE_WIDE: Final = frozenset(
     ("kv_tokens", "gpu_blocks", "max_concurrency", "concurrency_length", "estimated_max_len", "needed_bytes")
 )
+_BELOW_ZERO: Final = frozenset(("kv_cache", "free_after", "graphs", "gpu_blocks"))
+"""What an engine prints as its subtraction comes out; no other size can be negative."""
 _PROCESSES: Final = re.compile(r"Process \d{1,9} has ([\d.]{1,12}) (GiB|MiB|KiB|bytes)")
 _STAGES: Final = ("arguments", "load", "profiling", "kv allocation", "graph capture", "warm-up", "under load")
 
@@ -128,6 +130,8 @@ class Start:
             return self._keep_oom(name[4:], value, line)
         if name.startswith("serving_"):
             self._keep_serving(name[8:], value)
+        elif name in (_TERMS | _ENGINE_WIDE) - _BELOW_ZERO and value < 0:
+            return False
         elif name in _TERMS:
             return self.ledger.put(rank, name, value, fact.mode)
         elif name in _SETTINGS:
