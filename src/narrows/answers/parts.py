@@ -7,7 +7,7 @@ from collections.abc import Callable
 from narrows.models.feedforward import Beside, ChannelMix, FeedForward
 from narrows.models.mixers import (
     Chain,
-    CompressedAttention,
+    CompressedConvolution,
     ConvolvedAttention,
     CrossAttention,
     GatedRecurrence,
@@ -31,7 +31,7 @@ def rarer_mixer(mixer: Mixer, usual: Callable[[Mixer], Text]) -> Text | None:
         return found
     if isinstance(mixer, ConvolvedAttention):
         return Text("{attention}, convolved over {tokens} tokens", attention=usual(mixer.attention), tokens=mixer.conv)
-    if isinstance(mixer, CompressedAttention):
+    if isinstance(mixer, CompressedConvolution):
         back = mixer.depthwise + mixer.grouped - 1
         return Text("{attention}, convolved over {tokens} tokens", attention=usual(mixer.attention), tokens=back)
     if isinstance(mixer, IndexedAttention):

@@ -19,7 +19,7 @@ from narrows.models.mixers import (
     INDEX_KEY,
     Attention,
     Chain,
-    CompressedAttention,
+    CompressedConvolution,
     ConvolvedAttention,
     CrossAttention,
     GatedRecurrence,
@@ -38,7 +38,7 @@ from narrows.precision import FORMATS
 from narrows.text import BadInput
 
 _UNKNOWN = (
-    CompressedAttention
+    CompressedConvolution
     | ConvolvedAttention
     | CrossAttention
     | GatedRecurrence

@@ -26,7 +26,7 @@ class Layer(msgspec.Struct, frozen=True):
     """One decoder layer: a mixer, a feed-forward part, and the norms around them.
 
     per_layer: width of an input of the layer's own, gathered by token (Gemma 4; 0: none).
-    extra: tensors beside those parts (scales of residuals, convolutions after a part).
+    beside: tensors beside those parts (scales of residuals, convolutions after a part).
     owner: index of the layer whose weights this one runs with (Zamba's shared block, looped layers; None: its own);
     borrowed: prefixes of the roles of those weights, which are counted and stored with their owner alone.
     """
@@ -36,7 +36,7 @@ class Layer(msgspec.Struct, frozen=True):
     norms: Norms
     hidden: int
     per_layer: int = 0
-    extra: tuple[Tensor, ...] = ()
+    beside: tuple[Tensor, ...] = ()
     owner: int | None = None
     borrowed: tuple[str, ...] = ()
 
@@ -60,7 +60,7 @@ class Layer(msgspec.Struct, frozen=True):
             found.append(Tensor(f"norm.{name}", (self.hidden,), "vector"))
             if self.norms.bias:
                 found.append(Tensor(f"norm.{name}.bias", (self.hidden,), "vector"))
-        return [*found, *self.extra]
+        return [*found, *self.beside]
 
 
 class LayerGroup(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from narrows.models.mixers.base import linear
 from narrows.models.mixers.bidirectional import RememberingAttention, Uncached
 from narrows.models.mixers.chosen import IndexedAttention, MixtureOfAttention
 from narrows.models.mixers.combined import Chain, NoMixer, Parallel
-from narrows.models.mixers.convolved import CompressedAttention, ConvolvedAttention
+from narrows.models.mixers.convolved import CompressedConvolution, ConvolvedAttention
 from narrows.models.mixers.crossed import CrossAttention
 from narrows.models.mixers.linear_attention import KimiDelta, Lightning, ShortConvolution
 from narrows.models.mixers.recurrences import GatedRecurrence, MatrixMemory, Rwkv4
@@ -28,7 +28,7 @@ Mixer = (
     | IndexedAttention
     | MixtureOfAttention
     | ConvolvedAttention
-    | CompressedAttention
+    | CompressedConvolution
     | RememberingAttention
     | Uncached
     | GatedRecurrence
@@ -41,7 +41,7 @@ __all__ = [
     "INDEX_KEY",
     "Attention",
     "Chain",
-    "CompressedAttention",
+    "CompressedConvolution",
     "ConvolvedAttention",
     "CrossAttention",
     "GatedDeltaNet",

@@ -66,7 +66,7 @@ class ConvolvedAttention(msgspec.Struct, frozen=True, tag="convolved_attention")
         ]
 
 
-class CompressedAttention(msgspec.Struct, frozen=True, tag="compressed_attention"):
+class CompressedConvolution(msgspec.Struct, frozen=True, tag="compressed_convolution"):
     """ZAYA's compressed convolutional attention: queries and keys pass a depthwise and a grouped convolution.
 
     Half of every value comes from the token before. depthwise, grouped: kernel widths.

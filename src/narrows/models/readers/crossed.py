@@ -29,7 +29,7 @@ def read_mllama_text_model(c: Fields) -> ModelSpec:
     part = dense(c)
     gates = tuple(Tensor(f"cross.{name}_gate", (1,), "vector") for name in ("attention", "mlp"))
     plain = Layer(full, part, PRE_NORMS, full.hidden)
-    seeing = Layer(cross, part, PRE_NORMS, full.hidden, extra=gates)
+    seeing = Layer(cross, part, PRE_NORMS, full.hidden, beside=gates)
     untied(c)
     return model(
         c,

@@ -94,7 +94,7 @@ def read_inkling_text(c: Fields) -> ModelSpec:
         if (kind, sort) not in made:
             part: FeedForward = plain if plain is not None and sort == "dense" else sparse
             extra = scale if sort == "dense" else ()
-            made[kind, sort] = Layer(of[kind], part, PRE_NORMS, hidden, extra=extra)
+            made[kind, sort] = Layer(of[kind], part, PRE_NORMS, hidden, beside=extra)
         found.append(made[kind, sort])
     c.read |= _UNREAD
     untied(c)
@@ -123,7 +123,7 @@ class _Second(msgspec.Struct, frozen=True):
             shape = (hidden,) if kind == _SLIDING else (3, hidden)
             picks.append(Tensor("residual.attention", shape, "vector", format="float32"))
         norms = PRE_NORMS if kind == _SLIDING else _FULL_NORMS
-        return Layer(self.attentions[kind], self.experts, norms, hidden, extra=(*picks, *extra))
+        return Layer(self.attentions[kind], self.experts, norms, hidden, beside=(*picks, *extra))
 
 
 def _second(c: Fields, heads: _Heads, experts: tuple[int, int]) -> _Second:

@@ -219,5 +219,5 @@ def read_jetmoe(c: Fields) -> ModelSpec:
     mixer = MixtureOfAttention(hidden, number, top_k, kv, width)
     part = MixtureOfExperts(hidden, number, top_k, c.size("intermediate_size", "ffn_hidden_size", default=5632))
     extra = (Tensor("experts.output_bias", (hidden,), "vector"),)
-    layer = Layer(mixer, part, PRE_NORMS, hidden, extra=extra)
+    layer = Layer(mixer, part, PRE_NORMS, hidden, beside=extra)
     return model(c, grouped([layer] * layers), family="jetmoe", dialect="jetmoe", tied=True)

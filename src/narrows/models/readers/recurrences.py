@@ -69,7 +69,7 @@ def read_rwkv(c: Fields) -> ModelSpec:
     mixer = Rwkv4(hidden, c.maybe_size("attention_hidden_size", default=None) or hidden)
     part = ChannelMix(hidden, c.maybe_size("intermediate_size", default=None) or 4 * hidden)
     first = tuple(Tensor(f"norm.pre_ln{bias}", (hidden,), "vector") for bias in ("", ".bias"))
-    head = Layer(mixer, part, _LN, hidden, extra=first)
+    head = Layer(mixer, part, _LN, hidden, beside=first)
     groups = grouped([head] + [Layer(mixer, part, _LN, hidden)] * (layers - 1))
     c.read |= {"rescale_every"}
     c.values = {**c.values, "max_position_embeddings": c.raw("context_length", "max_position_embeddings", default=1024)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narrows.models.feedforward import MixtureOfExperts
 from narrows.models.fields import Fields
-from narrows.models.mixers import Attention, CompressedAttention
+from narrows.models.mixers import Attention, CompressedConvolution
 from narrows.models.readers.build import PRE_NORMS, attention, grouped, model
 from narrows.models.spec import Layer, ModelSpec
 from narrows.models.tensors import Tensor
@@ -39,7 +39,7 @@ def read_zaya(c: Fields) -> ModelSpec:
         )
     times = [c.size(f"cca_time{i}", default=2, most=1024) for i in (0, 1)]
     of = {
-        kind: CompressedAttention(_own(c, bias, window if kind == _SLIDING else None), *times)
+        kind: CompressedConvolution(_own(c, bias, window if kind == _SLIDING else None), *times)
         for kind in (_SLIDING, _FULL)
     }
     hidden = of[_FULL].hidden
@@ -60,7 +60,7 @@ def read_zaya(c: Fields) -> ModelSpec:
         for carried in (False, True)
     ]
     made = {
-        (kind, first): Layer(mixer, parts[not first], PRE_NORMS, hidden, extra=scales)
+        (kind, first): Layer(mixer, parts[not first], PRE_NORMS, hidden, beside=scales)
         for kind, mixer in of.items()
         for first in (True, False)
     }
