@@ -39,7 +39,8 @@ def main(directory: Path) -> None:
                     "total_params": row["total_params"],
                     "active_params": (row["moe"] or {}).get("active_params"),
                     "embedding_params": row["embeddings"]["input_embedding_params"],
-                    "cache_elements": row["cache"].get("elems") or {},
+                    # null where the class keeps no cache (GPT-1)
+                    "cache_elements": {k: n for k, n in (row["cache"].get("elems") or {}).items() if n is not None},
                 }
                 rows.append(kept)
     write_packed(TARGET, rows)

@@ -91,7 +91,7 @@ def _stands_in(row: TensorRow, first: bool, last: bool, tied: bool) -> bool:
     role = row.tensor.role
     if role == "embedding":
         return first or (last and tied)
-    before = ("position_embedding", "embedding.in", "embedding_norm", "per_layer.")
+    before = ("position_embedding", "embedding.in", "embedding_norm", "per_layer.", "before.")
     return first if role.startswith(before) else last
 
 

@@ -43,7 +43,8 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     its own (Qwen); shared_bias: it has biases. correction: a stored per-expert bias that only steers routing
     (DeepSeek-V3), not a parameter unless correction_learned (Ernie). gated: experts have a gate. latent: width that
     experts work in, between two projections that take every token (Nemotron 3; 0: the hidden size). router_scales:
-    learned scales of the router's input and of every expert (Gemma 4).
+    learned scales of the router's input and of every expert (Gemma 4). router_rows: scores that the router makes
+    where they are not one per expert (Doge scores halves of an expert's key; 0: one per expert).
     """
 
     hidden: int
@@ -60,11 +61,12 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     gated: bool = True
     latent: int = 0
     router_scales: bool = False
+    router_rows: int = 0
 
     def tensors(self) -> list[Tensor]:
         """Router, experts (as many copies as there are), shared expert. Every rank keeps the router whole."""
         width, hidden = self.intermediate, self.hidden
-        found = [Tensor("router", (self.experts, hidden), "plain")]
+        found = [Tensor("router", (self.router_rows or self.experts, hidden), "plain")]
         if self.router_bias:
             found.append(Tensor("router.bias", (self.experts,), "vector"))
         if self.router_scales:

@@ -25,7 +25,8 @@ class Norms(msgspec.Struct, frozen=True):
 class Layer(msgspec.Struct, frozen=True):
     """One decoder layer: a mixer, a feed-forward part, and the norms around them.
 
-    per_layer: width of an input of the layer's own, gathered by token (Gemma 4; 0: none).
+    per_layer: width of an input of the layer's own, gathered by token (Gemma 4; 0: none). beside: tensors of the
+    residual stream (hyper-connections, AltUp, learned scales of a branch).
     """
 
     mixer: Mixer
@@ -33,6 +34,7 @@ class Layer(msgspec.Struct, frozen=True):
     norms: Norms
     hidden: int
     per_layer: int = 0
+    beside: tuple[Tensor, ...] = ()
 
     def tensors(self) -> list[Tensor]:
         """All tensors of one such layer."""
@@ -46,6 +48,7 @@ class Layer(msgspec.Struct, frozen=True):
             found.append(Tensor(f"norm.{name}", (self.hidden,), "vector"))
             if self.norms.bias:
                 found.append(Tensor(f"norm.{name}.bias", (self.hidden,), "vector"))
+        found.extend(self.beside)
         return found
 
 
@@ -141,6 +144,10 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     """Width of the embedding and the head where they are projected to and from the hidden size (OPT); 0: the same."""
     per_layer: tuple[int, int] = (0, 0)
     """Rows and width of the table that gives every layer an input of its own (Gemma 4)."""
+    before: tuple[Tensor, ...] = ()
+    """More tensors between the embedding and the first layer; roles begin with `before.`."""
+    after: tuple[Tensor, ...] = ()
+    """More tensors between the last layer and the logits; roles begin with `after.`."""
     towers: tuple[Tower, ...] = ()
     source: str = ""
     assumptions: tuple[Text, ...] = ()
@@ -189,6 +196,10 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             yield "head", Tensor("head", (self.vocab, width), "plain", self.vocab)
         if self.head_bias:
             yield "head", Tensor("head.bias", (self.vocab,), "vector", self.vocab)
+        for tensor in self.before:
+            yield "embedding", tensor
+        for tensor in self.after:
+            yield "head", tensor
 
     def tensor_table(self) -> list[TensorRow]:
         """Every tensor of the model as the checkpoint names and stores it, towers included."""
@@ -321,4 +332,5 @@ def component_of(role: str) -> str:
         "conv": "short convolution",
         "per_layer": "per-layer input",
         "latent": "experts",
+        "csa": "attention",
     }.get(head, head)

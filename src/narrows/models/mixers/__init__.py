@@ -6,6 +6,7 @@ from narrows.models.mixers.attention import INDEX_KEY, Attention, LatentAttentio
 from narrows.models.mixers.base import linear
 from narrows.models.mixers.combined import NoMixer, Parallel
 from narrows.models.mixers.linear_attention import KimiDelta, Lightning, ShortConvolution
+from narrows.models.mixers.looped import Looped
 from narrows.models.mixers.recurrent import GatedDeltaNet, Mamba, Mamba2
 
 Mixer = (
@@ -19,6 +20,7 @@ Mixer = (
     | ShortConvolution
     | Parallel
     | NoMixer
+    | Looped
 )
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "KimiDelta",
     "LatentAttention",
     "Lightning",
+    "Looped",
     "Mamba",
     "Mamba2",
     "Mixer",

@@ -59,6 +59,24 @@ _MODULES = {
     "llama4": "llama4",
     "llama4_text": "llama4",
     "mistral3": "mistral3",
+    **dict.fromkeys(
+        (
+            *("exaone", "hyperclovax", "cwm", "emu3_text_model", "apertus1p5_text", "granite_swa", "granitemoe_swa"),
+            *("cohere2_moe", "flex_olmo", "aria_text", "hy_v3", "flint", "afmoe", "beam", "diffllama", "doge"),
+        ),
+        "recent",
+    ),
+    **dict.fromkeys(("axk1", "axk2", "hy_v4", "dots3_note_text", "bailing_hybrid"), "latent"),
+    **dict.fromkeys(("dory", "hrm_text"), "looped"),
+    "gemma3n_text": "gemma3n",
+    **dict.fromkeys(("gemma4_unified", "gemma4_unified_text", "gemma4_unified_assistant"), "gemma4_unified"),
+    **dict.fromkeys(
+        (
+            *("openai-gpt", "ctrl", "gpt_neo", "gpt_neox_japanese", "xglm", "biogpt", "persimmon", "fuyu"),
+            "cpmant",
+        ),
+        "pioneers",
+    ),
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 
