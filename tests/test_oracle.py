@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from narrows.models import ModelSpec, read_config
+from narrows.models.mixers import SHARED
+from narrows.models.tensors import CacheRow
 
 from .conftest import DATA
 
@@ -20,12 +22,15 @@ def spec_of(row: dict[str, Any]) -> ModelSpec:
 
 
 def cached_by_transformers(spec: ModelSpec, length: int) -> int:
-    """transformers keeps W − 1 tokens of a window (the next one completes it), and counts constant state as cache."""
-    kept = sum(
-        layers * row.elements_per_token * (length if row.window is None else min(length, row.window - 1))
-        for layers, row in spec.cache_rows()
-    )
-    return kept + spec.state_elements()
+    """What its cache lists: constant state too, W − 1 tokens of a window (the next one completes it), and a key that
+    is the value as well (DeepSeek-V4) under both names."""
+
+    def kept(row: CacheRow) -> int:
+        sliding = row.window is not None and row.every == 1
+        tokens = min(length, row.window - 1) if sliding and row.window else row.tokens(length)
+        return tokens * row.elements_per_token * (2 if row.name == SHARED else 1)
+
+    return sum(layers * kept(row) for layers, row in spec.cache_rows()) + spec.state_elements()
 
 
 def ids(row: dict[str, Any]) -> str:

@@ -152,6 +152,56 @@ LATENT_CHANGES: dict[str, dict[str, str]] = {
 """Changes to DeepSeek-V3's names."""
 
 
+_V4 = {
+    "embedding": "embed.weight",
+    "final_norm": "norm.weight",
+    "head": "head.weight",
+    "norm.input_layernorm": "layers.{}.attn_norm.weight",
+    "norm.post_attention_layernorm": "layers.{}.ffn_norm.weight",
+    **{
+        f"csa.{role}": f"layers.{{}}.attn.{name}"
+        for role, name in {
+            "q_down": "wq_a.weight",
+            "q_norm": "q_norm.weight",
+            "q_up": "wq_b.weight",
+            "kv": "wkv.weight",
+            "kv_norm": "kv_norm.weight",
+            "o_group": "wo_a.weight",
+            "o": "wo_b.weight",
+            "sinks": "attn_sink",
+            "index.q": "indexer.wq_b.weight",
+            "index.weights": "indexer.weights_proj.weight",
+            **{
+                f"{part}.{role}": f"{stored}.{name}"
+                for part, stored in (("compress", "compressor"), ("index", "indexer.compressor"))
+                for role, name in (
+                    ("kv", "wkv.weight"),
+                    ("gate", "wgate.weight"),
+                    ("position", "ape"),
+                    ("norm", "norm.weight"),
+                )
+            },
+        }.items()
+    },
+    "router": "layers.{}.ffn.gate.weight",
+    "router.correction": "layers.{}.ffn.gate.bias",
+    "router.by_token": "layers.{}.ffn.gate.tid2eid",
+    **{
+        role: f"layers.{{}}.ffn.{place}.{name}"
+        for part, place in (("experts", "experts.{}"), ("shared", "shared_experts"))
+        for k, w in (("gate", "w1"), ("down", "w2"), ("up", "w3"))
+        for role, name in ((f"{part}.{k}", f"{w}.weight"), (f"{part}.{k}.bias", f"{w}.bias"))
+    },
+    **{
+        f"hyper.{part}.{name}": f"layers.{{}}.hc_{stored}_{own}"
+        for part, stored in (("attention", "attn"), ("mlp", "ffn"))
+        for name, own in (("map", "fn"), ("base", "base"), ("scale", "scale"))
+    },
+    **{f"after.hyper.{name}": f"hc_head_{own}" for name, own in (("map", "fn"), ("base", "base"), ("scale", "scale"))},
+}
+"""DeepSeek-V4's own files."""
+
+
 def recent(decoder: dict[str, str], latent: dict[str, str]) -> dict[str, dict[str, str]]:
     """All of them, on Llama's and DeepSeek-V3's names."""
     found = {name: {**decoder, **changes} for name, changes in CHANGES.items()}
@@ -162,4 +212,5 @@ def recent(decoder: dict[str, str], latent: dict[str, str]) -> dict[str, dict[st
         f"attention.gate{b}": f"model.L_module.layers.{{}}.self_attn.gate_proj{b or '.weight'}" for b in ("", ".bias")
     }
     found["hrm_text"] = {**looped, **gate, "before.low_state": "model.z_L_init"}
+    found["deepseek_v4"] = _V4
     return found

@@ -78,7 +78,8 @@ class Precision(msgspec.Struct, frozen=True):
     """How the checkpoint stores its weights, and the KV precision it asks for.
 
     dtype: format of what is not quantized; assumed: the file does not say, so it was assumed.
-    kv_cache: the checkpoint's own KV format (None: as dtype).
+    kv_cache: the checkpoint's own KV format (None: as dtype). experts: how the experts are stored where that differs
+    from the other linear weights (DeepSeek-V4).
     """
 
     dtype: Format
@@ -88,6 +89,7 @@ class Precision(msgspec.Struct, frozen=True):
     quantized_roles: tuple[str, ...] = ()
     """Prefixes of the roles the scheme applies to; empty: every linear weight."""
     kv_cache: Format | None = None
+    experts: Scheme | None = None
 
 
 class TensorRow(msgspec.Struct, frozen=True):
@@ -250,11 +252,11 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             return UNQUANTIZED
         if precision.quantized_roles and not tensor.role.startswith(precision.quantized_roles):
             return UNQUANTIZED
-        return (
-            UNQUANTIZED
-            if precision.exclusions.cover(name.replace("{}", "0").removesuffix(".weight"))
-            else precision.scheme
-        )
+        if precision.exclusions.cover(name.replace("{}", "0").removesuffix(".weight")):
+            return UNQUANTIZED
+        if precision.experts is not None and tensor.role.startswith("experts."):
+            return precision.experts
+        return precision.scheme
 
     def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]
@@ -305,7 +307,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     def kv_bytes_per_token(self, length: int, kv: Format | None = None) -> int:
         """KV bytes that the token after `length` tokens adds: 0 in layers whose window is full."""
         elements = self.cache_elements(length + 1) - self.cache_elements(length)
-        return (kv or self.kv_format()).bytes_for(elements)
+        # a token that completes a compressed entry lets go of those that waited for it
+        return (kv or self.kv_format()).bytes_for(max(0, elements))
 
     def state_bytes_per_sequence(self) -> int:
         """Bytes of constant state of one sequence, each part in its own format."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from narrows.models.mixers.attention import INDEX_KEY, Attention, LatentAttention
 from narrows.models.mixers.base import linear
 from narrows.models.mixers.combined import NoMixer, Parallel
+from narrows.models.mixers.compressed import SHARED, CompressedAttention
 from narrows.models.mixers.linear_attention import KimiDelta, Lightning, ShortConvolution
 from narrows.models.mixers.looped import Looped
 from narrows.models.mixers.recurrent import GatedDeltaNet, Mamba, Mamba2
@@ -21,11 +22,14 @@ Mixer = (
     | Parallel
     | NoMixer
     | Looped
+    | CompressedAttention
 )
 
 __all__ = [
     "INDEX_KEY",
+    "SHARED",
     "Attention",
+    "CompressedAttention",
     "GatedDeltaNet",
     "KimiDelta",
     "LatentAttention",

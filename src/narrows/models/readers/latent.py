@@ -189,12 +189,10 @@ def _listed(c: Fields, layers: int) -> list[str]:
 def _dots3_parts(c: Fields) -> list[FeedForward]:
     """Experts whose shared one has a width of its own."""
     parts, sparse = sparse_layers(c, 1, 256, 8)
-    bias = c.flag("mlp_bias", False)
     number = c.maybe_size("n_shared_experts", default=1, least=0) or 0
     width = c.size("moe_shared_expert_intermediate_size", "shared_experts_intermediate_size", default=1536)
-    own = msgspec.structs.replace(sparse, shared=number * width, shared_bias=bias)
-    plain = dense(c, bias=bias)
-    return [own if isinstance(part, MixtureOfExperts) else plain for part in parts]
+    own = msgspec.structs.replace(sparse, shared=number * width)
+    return [own if isinstance(part, MixtureOfExperts) else part for part in parts]
 
 
 def _dots3_attention(c: Fields, kind: str, sizes: dict[str, Any], window: int) -> LatentAttention:

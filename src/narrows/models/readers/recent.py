@@ -187,8 +187,8 @@ def read_afmoe(c: Fields) -> ModelSpec:
     first = c.maybe_size("num_dense_layers", default=1, least=0) or 0
     c.read |= {"num_expert_groups", "num_limited_groups", "mup_enabled", "load_balance_coeff", "route_norm"}
     c.read |= {"score_func", "use_grouped_mm"}
-    sparse = experts_of(c, traits.experts)
-    parts: list[FeedForward] = [sparse if i >= first else dense_of(c, traits) for i in range(layers)]
+    sparse, plain = experts_of(c, traits.experts), dense_of(c, traits)
+    parts: list[FeedForward] = [sparse if i >= first else plain for i in range(layers)]
     return assemble(c, "afmoe", traits, sliding(c, traits, usual, beside=gate), parts)
 
 
@@ -251,4 +251,5 @@ def _neurons(c: Fields, plain: Dense) -> FeedForward:
         shared_bias=plain.bias,
         gated=False,
         router_rows=2 * isqrt(number),
+        shared_gated=True,
     )
