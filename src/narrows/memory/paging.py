@@ -98,6 +98,10 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
         here = bisect_left(indices, layers.stop) - bisect_left(indices, layers.start)
         for kind in layer_pages(layer.mixer, deployment, rules):
             counts[kind] += here
+    if not counts:
+        raise BadInput(
+            "this model keeps no keys and values of its own: it drafts for another one, and is served with it only"
+        )
     return lay_out(+counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
 
 

@@ -336,4 +336,6 @@ def component_of(role: str) -> str:
         "per_layer": "per-layer input",
         "latent": "experts",
         "csa": "attention",
+        "norm_gate": "norms",
+        **dict.fromkeys(("hyper", "altup", "laurel", "branch", "scale"), "residual streams"),
     }.get(head, head)
