@@ -98,11 +98,16 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
         here = bisect_left(indices, layers.stop) - bisect_left(indices, layers.start)
         for kind in layer_pages(layer.mixer, deployment, rules):
             counts[kind] += here
+    counts = +counts
     if not counts:
+        if any(deployment.model.cache_rows()):
+            raise BadInput(
+                "--pp leaves a stage whose layers only read keys and values of another one; use --tp instead"
+            )
         raise BadInput(
             "this model keeps no keys and values of its own: it drafts for another one, and is served with it only"
         )
-    return lay_out(+counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
+    return lay_out(counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
 
 
 def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> list[LayerPages]:
