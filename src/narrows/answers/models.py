@@ -113,7 +113,7 @@ def models(text: str = "") -> ModelList:
                     spec.active_parameters(),
                     spec.checkpoint_bytes(),
                     spec.precision.dtype.name,
-                    spec.precision.scheme.label,
+                    spec.precision.label,
                     spec.layers,
                     spec.max_length,
                     spec.kv_bytes_per_token(0),

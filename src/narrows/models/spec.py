@@ -91,6 +91,11 @@ class Precision(msgspec.Struct, frozen=True):
     kv_cache: Format | None = None
     experts: Scheme | None = None
 
+    @property
+    def label(self) -> str:
+        """The schemes' short name for tables; empty where the data type alone names it."""
+        return self.scheme.label if self.experts is None else f"{self.scheme.label}, experts {self.experts.label}"
+
 
 class TensorRow(msgspec.Struct, frozen=True):
     """One row of the tensor table: `count` tensors of this name pattern and shape, and what the file stores of each."""

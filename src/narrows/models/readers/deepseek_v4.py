@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from narrows.models.dialects import DIALECTS
@@ -12,7 +14,7 @@ from narrows.models.readers.build import PRE_NORMS, SLIDING, grouped, model
 from narrows.models.readers.latent import hyper_connections, hyper_head
 from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import Tensor
-from narrows.precision import UNQUANTIZED, Mxfp4
+from narrows.precision import UNQUANTIZED, Exclusions, Mxfp4, Nvfp4
 from narrows.text import BadInput
 
 SPARSE, HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"
@@ -135,19 +137,24 @@ def read_deepseek_v4(c: Fields) -> ModelSpec:
 
 
 def _with_small_experts(c: Fields, spec: ModelSpec) -> ModelSpec:
-    """`expert_dtype` fp4: experts in MXFP4, while the other linear weights are in FP8."""
-    stated = c.raw("expert_dtype")
-    if stated is None and spec.precision.scheme is not UNQUANTIZED and c.raw("quantization_config"):
-        stated = c.nested("quantization_config").raw("expert_dtype")
-    if stated is None or spec.precision.scheme is UNQUANTIZED or stated == "fp8":
+    """Experts in four bits, while the other linear weights are in FP8: MXFP4 (`expert_dtype`), or ModelOpt's NVFP4."""
+    if spec.precision.scheme is UNQUANTIZED:
         return spec
-    if stated != "fp4":
+    q = c.nested("quantization_config")
+    stated, algorithm = c.stated("expert_dtype") or q.raw("expert_dtype"), q.raw("moe_quant_algo")
+    known = {None: None, "fp8": None, "fp4": Mxfp4(), "NVFP4": Nvfp4(q.size("group_size", default=16))}
+    named = stated if algorithm is None else algorithm
+    if not isinstance(named, str | None) or named not in known:
         raise BadInput(
             "config field '{field}' is {value}; narrows reads fp4 and fp8",
-            field=c.path + "expert_dtype",
-            value=str(stated)[:40],
+            field=c.path + ("expert_dtype" if algorithm is None else "moe_quant_algo"),
+            value=str(named)[:40],
         )
-    return msgspec.structs.replace(spec, precision=msgspec.structs.replace(spec.precision, experts=Mxfp4()))
+    changes: dict[str, Any] = {"experts": known[named]}
+    if algorithm is not None:
+        # ModelOpt lists what it left as it was, which is FP8
+        changes["exclusions"] = Exclusions()
+    return msgspec.structs.replace(spec, precision=msgspec.structs.replace(spec.precision, **changes))
 
 
 def _prediction(index: int, layer: Layer, streams: int) -> Tower:
