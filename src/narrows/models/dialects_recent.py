@@ -135,8 +135,8 @@ LATENT_CHANGES: dict[str, dict[str, str]] = {
     },
     "hy_v4": {
         **_HYPER,
-        "mla.gate": f"{_LAYER}self_attn.gate_proj.weight",
-        "mla.sinks": f"{_LAYER}self_attn.sinks",
+        "mla.gate": f"{_LAYER}self_attn.linear_gate.weight",
+        "mla.sinks": f"{_LAYER}self_attn.learnable_sink_param",
     },
     "dots3_note": {**HEAD_GATE, "mla.rope_norm": f"{_LAYER}self_attn.k_rope_only_layernorm.weight"},
     "bailing_hybrid": {

@@ -135,7 +135,7 @@ def read_cpmant(c: Fields) -> ModelSpec:
     buckets = c.size("position_bias_num_buckets", default=512)
     mixer = Attention(hidden, heads, heads, width, prompt=prompt)
     part = Dense(hidden, c.size("dim_ff", default=10240))
-    c.read |= {"dropout_p", "eps", "position_bias_max_distance", "mask_modules", "tie_lm_head"}
+    c.read |= {"dropout_p", "eps", "position_bias_max_distance", "mask_modules", "half"}
     c.values = {**c.values, "tie_word_embeddings": False}
     norms = Norms(("layernorm_before_attention", "layernorm_before_ffn"))
     return model(
