@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel, logging
 
+from conformance.adapter import cached_by_transformers
 from conformance.reference import Reference, built, classes_of, measure
 from conformance.starts import STARTS
 from conformance.variants import Values, variant
@@ -108,7 +109,7 @@ def _differences(spec: ModelSpec, reference: Reference) -> list[str]:
         ("parameters", spec.unique_parameters(), reference.total),
         ("input embedding", embedding_parameters(spec), reference.embedding),
         ("active parameters", spec.active_parameters(), reference.active),
-        *((f"cache at {length}", cached(spec, length), n) for length, n in reference.cache.items()),
+        *((f"cache at {length}", cached_by_transformers(spec, length), n) for length, n in reference.cache.items()),
     ):
         if theirs is not None and ours != theirs:
             found.append(f"{what}: {ours:,} is not {theirs:,}")
@@ -118,12 +119,3 @@ def _differences(spec: ModelSpec, reference: Reference) -> list[str]:
 def embedding_parameters(spec: ModelSpec) -> int:
     """Parameters of the table that token ids are looked up in."""
     return sum(tensor.elements for _, tensor in spec.outer_tensors() if tensor.role == "embedding")
-
-
-def cached(spec: ModelSpec, length: int) -> int:
-    """Elements as transformers keeps them: W − 1 tokens of a window (the next completes it), state in the cache."""
-    kept = sum(
-        layers * row.elements_per_token * (length if row.window is None else min(length, row.window - 1))
-        for layers, row in spec.cache_rows()
-    )
-    return kept + spec.state_elements()

@@ -12,7 +12,8 @@ import pytest
 from narrows.deployment import deploy
 from narrows.engines.paging import paging_rules
 from narrows.hardware import find_accelerator
-from narrows.memory.paging import LayerPages, Paging, lay_out, paging
+from narrows.memory.pages import LayerPages
+from narrows.memory.paging import Paging, lay_out, paging
 from narrows.models import read_config
 
 from .conftest import DATA

@@ -212,11 +212,12 @@ def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:
 
 
 _UNIT = {
-    "attention.q": Text("attention heads"),
-    "attention.o": Text("attention heads"),
     "mla": Text("attention heads"),
     "attention.k": Text("KV heads"),
     "attention.v": Text("KV heads"),
+    "attention": Text("attention heads"),
+    "csa.o": Text("groups of attention heads"),
+    "csa": Text("attention heads"),
     "mlp": Text("units of feed-forward width"),
     "experts": Text("units of expert width"),
     "shared": Text("units of shared-expert width"),

@@ -48,8 +48,12 @@ def mends_of(
 
     def tried(change: str, text: Text, **changed: Any) -> Mend | None:
         wanted = changed.pop("batch", load)
-        one = deploy(deployment.model, gpu, **{**options, "max_length": deployment.max_length, **changed})
-        left = capacity(one, wanted)
+        try:
+            one = deploy(deployment.model, gpu, **{**options, "max_length": deployment.max_length, **changed})
+            left = capacity(one, wanted)
+        except BadInput:
+            # what the engine cannot do is no mend
+            return None
         if left.max_batch < wanted or start(one).stage != "started":
             return None
         price = cheapest(gpu.id, one.count, cloud)

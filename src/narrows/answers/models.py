@@ -17,10 +17,12 @@ from narrows.models.config import catalogued
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.mixers import (
     Attention,
+    CompressedAttention,
     GatedDeltaNet,
     KimiDelta,
     LatentAttention,
     Lightning,
+    Looped,
     Mamba,
     Mamba2,
     Mixer,
@@ -28,6 +30,7 @@ from narrows.models.mixers import (
     Parallel,
     ShortConvolution,
 )
+from narrows.models.tensors import CacheRow
 from narrows.precision import format_of
 from narrows.text import Text
 
@@ -111,7 +114,7 @@ def models(text: str = "") -> ModelList:
                     spec.active_parameters(),
                     spec.checkpoint_bytes(),
                     spec.precision.dtype.name,
-                    spec.precision.scheme.label,
+                    spec.precision.label,
                     spec.layers,
                     spec.max_length,
                     spec.kv_bytes_per_token(0),
@@ -166,8 +169,8 @@ def _kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
             _mixer(layer.mixer),
             _feed_forward(layer.feed_forward),
             sum(t.elements for t in layer.tensors() if t.use != "buffer"),
-            sum(row.elements_per_token for row in rows),
-            rows[0].window if rows else None,
+            sum(row.elements_per_token // row.every for row in rows if not _passing(row)),
+            rows[0].window if rows and all(row.every == 1 for row in rows) else None,
             sum(row.elements for row in layer.mixer.state()),
         )
         found.setdefault(alike, []).extend(indices)
@@ -182,6 +185,11 @@ def _runs(indices: list[int]) -> tuple[int, ...]:
     return tuple(i for n, i in enumerate(indices) if n == 0 or indices[n - 1] != i - 1)[:6]
 
 
+def _passing(row: CacheRow) -> bool:
+    """Whether a row holds only what is on its way to become a compressed entry."""
+    return row.waiting or (row.every > 1 and row.window is not None)
+
+
 def _mixer(mixer: Mixer) -> Text:
     if isinstance(mixer, Attention):
         kind = "MHA" if mixer.heads == mixer.kv_heads else "MQA" if mixer.kv_heads == 1 else "GQA"
@@ -191,6 +199,10 @@ def _mixer(mixer: Mixer) -> Text:
         return Text("{kind}, {heads} heads, {kv} KV heads of {width}, window {window}", **shape, window=mixer.window)
     if isinstance(mixer, LatentAttention):
         shape = {"heads": mixer.heads, "latent": mixer.kv_rank, "rope": mixer.rope}
+        if mixer.window is not None:
+            return Text(
+                "MLA, {heads} heads, latent {latent} + rotary key {rope}, window {window}", **shape, window=mixer.window
+            )
         if not mixer.index_heads:
             return Text("MLA, {heads} heads, latent {latent} + rotary key {rope}", **shape)
         return Text(
@@ -208,7 +220,30 @@ def _mixer(mixer: Mixer) -> Text:
             inner=mixer.recurrent.head_dim,
             state=mixer.recurrent.state_size,
         )
+    if isinstance(mixer, Looped):
+        return Text("{attention}, run {loops} times per token", attention=_mixer(mixer.attention), loops=mixer.loops)
+    if isinstance(mixer, CompressedAttention):
+        return _compressed(mixer)
     return rarer_mixer(mixer, _mixer) or _recurrent(mixer)
+
+
+def _compressed(mixer: CompressedAttention) -> Text:
+    shape = {"heads": mixer.heads, "width": mixer.head_dim, "window": mixer.window}
+    if not mixer.rate:
+        return Text("{heads} heads on one shared key and value of {width}, window {window}", **shape)
+    if not mixer.overlap:
+        return Text(
+            "{heads} heads on one shared key and value of {width}, window {window} and an entry per {rate} tokens",
+            **shape,
+            rate=mixer.rate,
+        )
+    return Text(
+        "{heads} heads on one shared key and value of {width}, window {window} and an entry per {rate} tokens, "
+        "picked by an indexer of {index}",
+        **shape,
+        rate=mixer.rate,
+        index=mixer.index_dim,
+    )
 
 
 def _recurrent(mixer: Mixer) -> Text:

@@ -11,7 +11,8 @@ from narrows.deployment import Deployment, stages
 from narrows.engines.paging import paging_rules
 from narrows.memory import Start, start
 from narrows.memory.capacity import stated_tokens
-from narrows.memory.paging import LayerPages, Paging, lay_out, layer_pages
+from narrows.memory.pages import LayerPages
+from narrows.memory.paging import Paging, lay_out, layer_pages
 from narrows.quantity import Quantity
 
 Stage = Literal["share", "load", "kv", "graphs", "started"]

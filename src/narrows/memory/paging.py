@@ -15,16 +15,20 @@ import msgspec
 from narrows.deployment import Deployment, stages
 from narrows.engines.paging import PagingRules, paging_rules
 from narrows.memory.largest import largest
+from narrows.memory.pages import LayerPages, PageGroup
+from narrows.memory.paging_compressed import compressed_groups, compressed_pages
 from narrows.models.mixers import (
     INDEX_KEY,
     Attention,
     Chain,
+    CompressedAttention,
     CompressedConvolution,
     ConvolvedAttention,
     CrossAttention,
     GatedRecurrence,
     IndexedAttention,
     LatentAttention,
+    Looped,
     Mamba2,
     MatrixMemory,
     Mixer,
@@ -35,7 +39,7 @@ from narrows.models.mixers import (
 )
 from narrows.models.tensors import CacheRow
 from narrows.precision import FORMATS
-from narrows.text import BadInput
+from narrows.text import BadInput, Text
 
 _UNKNOWN = (
     CompressedConvolution
@@ -49,37 +53,6 @@ _UNKNOWN = (
     | Uncached
 )
 """Mixers whose pages no engine was seen to lay out."""
-
-
-class LayerPages(msgspec.Struct, frozen=True):
-    """What one layer keeps on one rank: bytes per token (0 for constant state), its window, bytes of constant state.
-
-    state_blocks: pages of that state per sequence. indexed: beside the latent there is an indexer's key.
-    """
-
-    token_bytes: int
-    window: int | None = None
-    state_bytes: int = 0
-    latent: bool = False
-    indexed: bool = False
-    chunked: bool = False
-    state_blocks: int = 0
-
-    def usual_block(self, rules: PagingRules, kv_bits: int) -> int:
-        """Tokens of a page before constant state makes it grow."""
-        if self.indexed:
-            return rules.indexed_block
-        if self.latent:
-            return rules.latent_block_fp8 if kv_bits == 8 else rules.latent_block
-        return rules.block
-
-
-class PageGroup(msgspec.Struct, frozen=True):
-    """Layers of one kind, cut into `number` groups, of which the largest has `layers` layers."""
-
-    number: int
-    layers: int
-    kind: LayerPages
 
 
 class Paging(msgspec.Struct, frozen=True):
@@ -100,15 +73,16 @@ class Paging(msgspec.Struct, frozen=True):
         return sum(group.number * self._blocks(group.kind, length) for group in self.groups)
 
     def _blocks(self, kind: LayerPages, length: int) -> int:
+        block = kind.block or self.block
         if kind.state_bytes:
             # without attention there is no prefix caching, and a sequence keeps its running state only
             return kind.state_blocks if any(group.kind.token_bytes for group in self.groups) else 1
         if kind.window is None:
-            return -(-length // self.block)
+            return -(-length // block)
         if kind.chunked:
-            return -(-min(kind.window + self.in_flight, length) // self.block)
+            return -(-min(kind.window + self.in_flight, length) // block)
         # one more, since a window rarely begins where a block does
-        return -(-min(kind.window - 1 + self.in_flight, length) // self.block) + 1
+        return -(-min(kind.window - 1 + self.in_flight, length) // block) + 1
 
     def request_bytes(self, length: int) -> int:
         """Bytes of the pool that a request of `length` tokens takes."""
@@ -147,21 +121,33 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
         here = bisect_left(indices, layers.stop) - bisect_left(indices, layers.start)
         for kind in layer_pages(layer.mixer, deployment, rules):
             counts[kind] += here
-    return lay_out(+counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
+    counts = +counts
+    if not counts:
+        if any(deployment.model.cache_rows()):
+            raise BadInput(
+                "--pp leaves a stage whose layers only read keys and values of another one; use --tp instead"
+            )
+        raise BadInput(
+            "this model keeps no keys and values of its own: it drafts for another one, and is served with it only"
+        )
+    return lay_out(counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
 
 
 def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> list[LayerPages]:
     """What one layer with this mixer keeps on one rank: cache and constant state apart, nothing where it has none."""
     if isinstance(mixer, Chain):
         return [kind for part in mixer.parts for kind in layer_pages(part, deployment, rules)]
-    if isinstance(mixer, _UNKNOWN) or (isinstance(mixer, Attention) and mixer.value_dim not in (0, mixer.head_dim)):
+    tp, kv_bytes, engine = deployment.tensor_parallel, deployment.kv.bits // 8, deployment.engine.name
+    if isinstance(mixer, CompressedAttention):
+        return compressed_pages(mixer, engine, deployment.accelerator.is_cpu)
+    unknown = _unpaged(mixer, deployment.model.family)
+    if unknown is not None:
         raise BadInput(
-            "how {engine} pages the cache of {family} is not known, so that capacity is not predicted; "
-            "'narrows models' states what a sequence costs",
-            engine=deployment.engine.label,
-            family=deployment.model.family,
+            "how {engine} pages {what} is not known, so narrows does not say how many sequences fit; 'narrows models' "
+            "tells what one keeps",
+            engine=engine,
+            what=unknown,
         )
-    tp, kv_bytes = deployment.tensor_parallel, deployment.kv.bits // 8
     rows = mixer.cache()
     token = sum(_token_bytes(row, tp, kv_bytes) for row in rows)
     found = []
@@ -175,6 +161,19 @@ def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> lis
         pages = rules.mamba2_state_blocks if isinstance(recurrent, Mamba2) else rules.state_blocks
         found.append(LayerPages(0, state_bytes=state, state_blocks=pages))
     return found
+
+
+def _unpaged(mixer: Mixer, family: str) -> Text | None:
+    """What an engine's pages are not known for, in words."""
+    if isinstance(mixer, _UNKNOWN) or (isinstance(mixer, Attention) and mixer.value_dim not in (0, mixer.head_dim)):
+        return Text("the cache of {family}", family=family)
+    if isinstance(mixer, Looped):
+        return Text("layers that run several times for a token")
+    if isinstance(mixer, LatentAttention) and mixer.window is not None:
+        return Text("latent attention over a window")
+    if isinstance(mixer, Attention) and mixer.prompt:
+        return Text("a learned prompt before every sequence")
+    return None
 
 
 def _token_bytes(row: CacheRow, tp: int, kv_bytes: int) -> int:
@@ -203,6 +202,10 @@ def lay_out(counts: Counter[LayerPages], rules: PagingRules, kv_bits: int, max_n
     Groups hold as many layers as the rarest kind has, unless the commonest has hardly more (below 1.25 times):
     then as many as that.
     """
+    in_flight = max_num_batched_tokens * rules.in_flight
+    if any(kind.group for kind in counts):
+        block, page, whole, own = compressed_groups(counts)
+        return Paging(block, page, whole, in_flight, own)
     tokens = [kind for kind in counts if kind.token_bytes]
     block = max((kind.usual_block(rules, kv_bits) for kind in tokens), default=rules.block)
     state = max((kind.state_bytes for kind in counts), default=0)
@@ -221,6 +224,6 @@ def lay_out(counts: Counter[LayerPages], rules: PagingRules, kv_bits: int, max_n
         block=block,
         page_bytes=page,
         block_bytes=page * max(group.layers for group in groups),
-        in_flight=max_num_batched_tokens * rules.in_flight,
+        in_flight=in_flight,
         groups=tuple(groups),
     )

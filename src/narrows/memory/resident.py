@@ -6,10 +6,13 @@ Engines count both as weights ("Model loading took …"). Bytes of one rank.
 from __future__ import annotations
 
 from narrows.deployment import Deployment
-from narrows.models.mixers import Attention, Chain, LatentAttention
+from narrows.models.mixers import Attention, Chain, CompressedAttention, LatentAttention, Looped
 from narrows.precision import Mxfp4
 
 _MXFP4_COLUMNS = 256
+_TWO_TABLES = 2
+"""DeepSeek-V4 has one table for windows and one for compressed entries, in float32: vLLM 0.32's model of V4 Flash keeps
+buffers of 536,870,912 bytes, 2 × 1,048,576 positions × 64 × 4 B."""
 
 
 def rope_bytes(deployment: Deployment) -> int:
@@ -30,6 +33,10 @@ def rope_bytes(deployment: Deployment) -> int:
                 widths.append(part.head_dim)
             elif isinstance(part, LatentAttention):
                 widths.append(part.rope)
+            elif isinstance(part, Looped):
+                widths.append(part.attention.head_dim)
+            elif isinstance(part, CompressedAttention):
+                return _TWO_TABLES * model.max_length * part.rope * 4
     return model.max_length * max(widths, default=0) * deployment.dtype.bits // 8
 
 

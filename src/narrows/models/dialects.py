@@ -7,6 +7,7 @@ file. Source of the names: the state dicts of the model classes in transformers 
 from __future__ import annotations
 
 from narrows.models.dialects_older import OLDER
+from narrows.models.dialects_recent import recent
 from narrows.models.dialects_varied import varied
 
 _LAYER = "model.layers.{}."
@@ -183,6 +184,10 @@ _GEMMA4 = _decoder(
         "per_layer.embedding": "model.embed_tokens_per_layer.weight",
         "per_layer.model_projection": "model.per_layer_model_projection.weight",
         "per_layer.norm": "model.per_layer_projection_norm.weight",
+        "before.pre_projection": "pre_projection.weight",
+        "after.post_projection": "post_projection.weight",
+        "after.centroids": "masked_embedding.centroids.weight",
+        "after.token_ordering": "masked_embedding.token_ordering",
     },
 )
 
@@ -346,6 +351,7 @@ DIALECTS: dict[str, dict[str, str]] = {
         ".mlp.",
         ".feed_forward.",
     ),
+    **recent(_DECODER, _DEEPSEEK),
     **OLDER,
 }
 DIALECTS |= varied(_DECODER, _DEEPSEEK, DIALECTS["lfm2"])

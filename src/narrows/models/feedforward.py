@@ -45,7 +45,10 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     experts work in, between two projections that take every token (Nemotron 3; 0: the hidden size). router_scales:
     learned scales of the router's input and of every expert (Gemma 4). router: the router's tensors where they are not
     one matrix of a row per expert. idle: experts that do nothing, for which transformers builds weights that no file
-    holds (LongCat-Flash).
+    holds (LongCat-Flash). router_rows: scores that the router makes where they are not one per expert (Doge scores
+    halves of an expert's key; 0: one per expert). shared_gated: whether the shared expert is gated (None: as the
+    experts are). by_token: rows of a table that gives every token of the vocabulary its experts (DeepSeek-V4's first
+    layers; 0: none).
     """
 
     hidden: int
@@ -64,11 +67,14 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
     router_scales: bool = False
     router: tuple[Tensor, ...] = ()
     idle: int = 0
+    router_rows: int = 0
+    shared_gated: bool | None = None
+    by_token: int = 0
 
     def tensors(self) -> list[Tensor]:
         """Router, experts (as many copies as there are), shared expert. Every rank keeps the router whole."""
         width, hidden = self.intermediate, self.hidden
-        found = list(self.router) or [Tensor("router", (self.experts, hidden), "plain")]
+        found = list(self.router) or [Tensor("router", (self.router_rows or self.experts, hidden), "plain")]
         if self.router_bias:
             found.append(Tensor("router.bias", (self.experts,), "vector"))
         if self.router_scales:
@@ -77,6 +83,9 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
         if self.correction:
             use: Use = "vector" if self.correction_learned else "buffer"
             found.append(Tensor("router.correction", (self.experts,), use, format="float32"))
+
+        if self.by_token:
+            found.append(Tensor("router.by_token", (self.by_token, self.top_k), "buffer", format="int64"))
 
         def expert(role: str, *shape: int, shards: int = width) -> Tensor:
             use = "linear" if len(shape) == 2 else "vector"
@@ -95,7 +104,8 @@ class MixtureOfExperts(msgspec.Struct, frozen=True, tag="moe"):
             found += [expert(f"experts.{up}.bias", width) for up in ups]
             found.append(expert("experts.down.bias", hidden, shards=1))
         if self.shared:
-            found += Dense(hidden, self.shared, self.gated, self.shared_bias).tensors("shared")
+            gated = self.gated if self.shared_gated is None else self.shared_gated
+            found += Dense(hidden, self.shared, gated, self.shared_bias).tensors("shared")
         if self.shared_gate:
             found.append(Tensor("shared_gate", (1, hidden), "plain"))
         return found

@@ -25,8 +25,8 @@ class Norms(msgspec.Struct, frozen=True):
 class Layer(msgspec.Struct, frozen=True):
     """One decoder layer: a mixer, a feed-forward part, and the norms around them.
 
-    per_layer: width of an input of the layer's own, gathered by token (Gemma 4; 0: none).
-    beside: tensors beside those parts (scales of residuals, convolutions after a part).
+    per_layer: width of an input of the layer's own, gathered by token (Gemma 4; 0: none). beside: tensors beside
+    those parts (hyper-connections, AltUp, scales of residuals, convolutions after a part).
     owner: index of the layer whose weights this one runs with (Zamba's shared block, looped layers; None: its own);
     borrowed: prefixes of the roles of those weights, which are counted and stored with their owner alone.
     """
@@ -89,7 +89,8 @@ class Precision(msgspec.Struct, frozen=True):
     """How the checkpoint stores its weights, and the KV precision it asks for.
 
     dtype: format of what is not quantized; assumed: the file does not say, so it was assumed.
-    kv_cache: the checkpoint's own KV format (None: as dtype).
+    kv_cache: the checkpoint's own KV format (None: as dtype). experts: how the experts are stored where that differs
+    from the other linear weights (DeepSeek-V4).
     """
 
     dtype: Format
@@ -99,6 +100,12 @@ class Precision(msgspec.Struct, frozen=True):
     quantized_roles: tuple[str, ...] = ()
     """Prefixes of the roles the scheme applies to; empty: every linear weight."""
     kv_cache: Format | None = None
+    experts: Scheme | None = None
+
+    @property
+    def label(self) -> str:
+        """The schemes' short name for tables; empty where the data type alone names it."""
+        return self.scheme.label if self.experts is None else f"{self.scheme.label}, experts {self.experts.label}"
 
 
 class TensorRow(msgspec.Struct, frozen=True):
@@ -160,7 +167,7 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     codebooks: int = 1
     """Embeddings and heads side by side (MusicGen: one per codebook)."""
     extra: tuple[tuple[str, Tensor], ...] = ()
-    """(component, tensor) of what stands outside the layers beside the usual: roles of inputs begin with `input.`."""
+    """(component, tensor) of what stands outside the layers beside the usual; see `outside`."""
     towers: tuple[Tower, ...] = ()
     source: str = ""
     assumptions: tuple[Text, ...] = ()
@@ -267,11 +274,11 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             return UNQUANTIZED
         if precision.quantized_roles and not tensor.role.startswith(precision.quantized_roles):
             return UNQUANTIZED
-        return (
-            UNQUANTIZED
-            if precision.exclusions.cover(name.replace("{}", "0").removesuffix(".weight"))
-            else precision.scheme
-        )
+        if precision.exclusions.cover(name.replace("{}", "0").removesuffix(".weight")):
+            return UNQUANTIZED
+        if precision.experts is not None and tensor.role.startswith("experts."):
+            return precision.experts
+        return precision.scheme
 
     def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
         if tensor.use == "built":
@@ -324,7 +331,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     def kv_bytes_per_token(self, length: int, kv: Format | None = None) -> int:
         """KV bytes that the token after `length` tokens adds: 0 in layers whose window is full."""
         elements = self.cache_elements(length + 1) - self.cache_elements(length)
-        return (kv or self.kv_format()).bytes_for(elements)
+        # a token that completes a compressed entry lets go of those that waited for it
+        return (kv or self.kv_format()).bytes_for(max(0, elements))
 
     def state_bytes_per_sequence(self) -> int:
         """Bytes of constant state of one sequence, each part in its own format."""
@@ -361,4 +369,7 @@ def component_of(role: str) -> str:
         "shared_norm": "norms",
         "residual": "norms",
         "gate": "attention",
+        "csa": "attention",
+        "norm_gate": "norms",
+        **dict.fromkeys(("hyper", "altup", "laurel", "branch", "scale"), "residual streams"),
     }.get(head, head)

@@ -58,7 +58,8 @@ class CacheRow(msgspec.Struct, frozen=True):
 
     heads × width elements per token; `window` is the number of tokens kept (None: all). `heads` bounds how many
     ranks can share the row: 1 for MLA's latent, which every tensor-parallel rank keeps whole. chunked: the window
-    does not slide, but begins anew when it is full.
+    does not slide, but begins anew when it is full. every: tokens that become one kept entry (a window is of
+    entries then). waiting: kept are those that are not yet enough for an entry.
     """
 
     name: str
@@ -66,15 +67,22 @@ class CacheRow(msgspec.Struct, frozen=True):
     width: int
     window: int | None = None
     chunked: bool = False
+    every: int = 1
+    waiting: bool = False
 
     @property
     def elements_per_token(self) -> int:
-        """Elements one kept token costs."""
+        """Elements one kept token (or entry) costs."""
         return self.heads * self.width
 
     def tokens(self, length: int) -> int:
-        """Tokens kept of a sequence of `length` tokens."""
-        return length if self.window is None else min(length, self.window)
+        """Tokens (or entries) kept of a sequence of `length` tokens."""
+        kept = length % self.every if self.waiting else length // self.every
+        return kept if self.window is None else min(kept, self.window)
+
+    def most(self, length: int) -> int:
+        """The most that is kept at any time while a sequence grows to `length` tokens."""
+        return min(length, self.every - 1) if self.waiting else self.tokens(length)
 
     def heads_per_rank(self, tensor_parallel: int) -> int:
         """KV heads one rank keeps: shared out while there are enough, replicated beyond."""

@@ -49,6 +49,8 @@ def word(code: str) -> str:
         "vision tower": _("vision tower"),
         "audio tower": _("audio tower"),
         "projector": _("projector"),
+        "audio projector": _("audio projector"),
+        "residual streams": _("residual streams"),
         "MTP layer": _("MTP layer (stored, not served)"),
         "head, stored again": _("head, stored again"),
         "attention masks": _("attention masks (stored, not served)"),

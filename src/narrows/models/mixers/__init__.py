@@ -7,9 +7,11 @@ from narrows.models.mixers.base import linear
 from narrows.models.mixers.bidirectional import RememberingAttention, Uncached
 from narrows.models.mixers.chosen import IndexedAttention, MixtureOfAttention
 from narrows.models.mixers.combined import Chain, NoMixer, Parallel
+from narrows.models.mixers.compressed import SHARED, CompressedAttention
 from narrows.models.mixers.convolved import CompressedConvolution, ConvolvedAttention
 from narrows.models.mixers.crossed import CrossAttention
 from narrows.models.mixers.linear_attention import KimiDelta, Lightning, ShortConvolution
+from narrows.models.mixers.looped import Looped
 from narrows.models.mixers.recurrences import GatedRecurrence, MatrixMemory, Rwkv4
 from narrows.models.mixers.recurrent import GatedDeltaNet, Mamba, Mamba2
 
@@ -35,12 +37,16 @@ Mixer = (
     | Rwkv4
     | MatrixMemory
     | NoMixer
+    | Looped
+    | CompressedAttention
 )
 
 __all__ = [
     "INDEX_KEY",
+    "SHARED",
     "Attention",
     "Chain",
+    "CompressedAttention",
     "CompressedConvolution",
     "ConvolvedAttention",
     "CrossAttention",
@@ -50,6 +56,7 @@ __all__ = [
     "KimiDelta",
     "LatentAttention",
     "Lightning",
+    "Looped",
     "Mamba",
     "Mamba2",
     "MatrixMemory",

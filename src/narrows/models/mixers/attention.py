@@ -11,6 +11,8 @@ from narrows.models.tensors import CacheRow, StateRow, Tensor
 
 INDEX_KEY = "index key"
 """The cache row of a sparse indexer."""
+PROMPT = "prompt"
+"""The state row of a learned prompt's keys and values."""
 
 
 class Attention(msgspec.Struct, frozen=True, tag="attention"):
@@ -23,6 +25,8 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     their norm (Gemma 4). chunked: the window is a chunk that queries do not look beyond (Llama 4). value_dim: width of
     a value head where it is not that of a key (MiMo V2; 0: the same). gate: a projection of its own gates the output,
     once per "head" or per "channel" (Laguna). output: width of the output where it is not that of the input (Zamba).
+    beside: tensors that only some attentions have (the lambdas of differential attention). prompt: learned tokens
+    before every sequence, whose keys and values are kept too (CPM-Ant).
     """
 
     hidden: int
@@ -44,6 +48,8 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     value_dim: int = 0
     gate: Literal["", "head", "channel"] = ""
     output: int = 0
+    beside: tuple[Tensor, ...] = ()
+    prompt: int = 0
 
     @property
     def _own(self) -> str:
@@ -83,6 +89,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
             found.append(Tensor("attention.inner_norm", (out,), "vector", self.heads))
         if self.sinks:
             found.append(Tensor("attention.sinks", (self.heads,), "vector", self.heads))
+        found.extend(self.beside)
         return found
 
     def cache(self) -> list[CacheRow]:
@@ -93,8 +100,10 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
         return [CacheRow(name, self.kv_heads, width, self.window, self.chunked) for name, width in widths.items()]
 
     def state(self) -> list[StateRow]:
-        """None."""
-        return []
+        """Keys and values of the learned prompt, where there is one."""
+        if not self.prompt:
+            return []
+        return [StateRow(PROMPT, 2 * self.kv_heads * self.head_dim * self.prompt, self.kv_heads)]
 
 
 class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
@@ -102,7 +111,9 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
 
     q_rank: rank of the query compression (None: a plain projection). nope, rope: rotary-free and rotary parts of the
     query/key head; value: head dim of the values. index_heads, index_dim: a sparse indexer that picks the tokens to
-    attend to and caches one more key per token (DeepSeek-V3.2; 0: none).
+    attend to and caches one more key per token (DeepSeek-V3.2; 0: none). window: tokens a query can see, itself
+    included (None: all). query_gate: the query's up-projection reads the compressed query with its norm and without,
+    and makes a gate of the values as well (A.X K2). beside: tensors that only some have (sinks, a gate).
     """
 
     hidden: int
@@ -115,6 +126,9 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
     bias: bool = False
     index_heads: int = 0
     index_dim: int = 0
+    window: int | None = None
+    query_gate: bool = False
+    beside: tuple[Tensor, ...] = ()
 
     def tensors(self) -> list[Tensor]:
         """The down-projections are whole on every rank; heads are shared out."""
@@ -125,7 +139,11 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
             found = [
                 *linear("mla.q_down", self.q_rank, self.hidden, bias=self.bias),
                 Tensor("mla.q_norm", (self.q_rank,), "vector"),
-                *linear("mla.q_up", q, self.q_rank, shards=self.heads),
+                *(
+                    linear("mla.q_gate", q + self.heads * self.value, 2 * self.q_rank, shards=self.heads)
+                    if self.query_gate
+                    else linear("mla.q_up", q, self.q_rank, shards=self.heads)
+                ),
             ]
         return [
             *found,
@@ -134,6 +152,7 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
             *linear("mla.kv_up", self.heads * (self.nope + self.value), self.kv_rank, shards=self.heads),
             *linear("mla.o", self.hidden, self.heads * self.value, shards=self.heads, bias=self.bias, bias_shards=1),
             *self._indexer(),
+            *self.beside,
         ]
 
     def _indexer(self) -> list[Tensor]:
@@ -150,7 +169,7 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
 
     def cache(self) -> list[CacheRow]:
         """The latent, the rotary key and the indexer's key, once for all heads."""
-        rows = [CacheRow("latent", 1, self.kv_rank), CacheRow("rotary key", 1, self.rope)]
+        rows = [CacheRow("latent", 1, self.kv_rank, self.window), CacheRow("rotary key", 1, self.rope, self.window)]
         return [*rows, CacheRow(INDEX_KEY, 1, self.index_dim)] if self.index_heads else rows
 
     def state(self) -> list[StateRow]:

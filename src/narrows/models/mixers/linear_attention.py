@@ -9,15 +9,19 @@ from narrows.models.tensors import CacheRow, StateRow, Tensor
 
 
 class KimiDelta(msgspec.Struct, frozen=True, tag="kimi_delta"):
-    """Kimi delta attention (Kimi Linear 2025): the gated delta rule with a decay for every channel."""
+    """Kimi delta attention (Kimi Linear 2025): the gated delta rule with a decay for every channel.
+
+    low_rank: its two gates go through `head_dim` channels (Kimi); else they are plain projections (Ling).
+    """
 
     hidden: int
     heads: int
     head_dim: int
     conv: int
+    low_rank: bool = True
 
     def tensors(self) -> list[Tensor]:
-        """q, k, v with a convolution each; the two low-rank gates go through `head_dim` channels."""
+        """q, k, v with a convolution each, and the gates."""
         width, rank = self.heads * self.head_dim, self.head_dim
         found = [t for k in "qkv" for t in linear(f"delta.{k}", width, self.hidden, shards=self.heads)]
         found += [Tensor(f"delta.conv_{k}", (width, 1, self.conv), "vector", self.heads) for k in "qkv"]
@@ -25,13 +29,19 @@ class KimiDelta(msgspec.Struct, frozen=True, tag="kimi_delta"):
             *found,
             Tensor("delta.dt_bias", (width,), "vector", self.heads),
             Tensor("delta.a_log", (self.heads,), "vector", self.heads),
-            *linear("delta.f_down", rank, self.hidden),
-            *linear("delta.f_up", width, rank, shards=self.heads),
+            *self._gate("f", width, rank),
             *linear("delta.b", self.heads, self.hidden, shards=self.heads),
-            *linear("delta.g_down", rank, self.hidden),
-            *linear("delta.g_up", width, rank, shards=self.heads),
+            *self._gate("g", width, rank),
             Tensor("delta.norm", (self.head_dim,), "vector"),
             *linear("delta.out", self.hidden, width, shards=self.heads),
+        ]
+
+    def _gate(self, name: str, width: int, rank: int) -> list[Tensor]:
+        if not self.low_rank:
+            return linear(f"delta.{name}", width, self.hidden, shards=self.heads)
+        return [
+            *linear(f"delta.{name}_down", rank, self.hidden),
+            *linear(f"delta.{name}_up", width, rank, shards=self.heads),
         ]
 
     def cache(self) -> list[CacheRow]:

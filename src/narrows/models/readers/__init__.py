@@ -77,6 +77,25 @@ _MODULES = {
     "zaya": "zaya",
     **dict.fromkeys(("xlm", "xlnet", "modernbert-decoder"), "bidirectional"),
     **dict.fromkeys(("git", "got_ocr2", "moss_transcribe_diarize", "phi4_multimodal"), "towered"),
+    **dict.fromkeys(
+        (
+            *("exaone", "hyperclovax", "cwm", "emu3_text_model", "apertus1p5_text", "granite_swa", "granitemoe_swa"),
+            *("cohere2_moe", "flex_olmo", "aria_text", "hy_v3", "flint", "afmoe", "beam", "diffllama", "doge"),
+        ),
+        "recent",
+    ),
+    **dict.fromkeys(("axk1", "axk2", "hy_v4", "dots3_note_text", "bailing_hybrid"), "latent"),
+    "deepseek_v4": "deepseek_v4",
+    **dict.fromkeys(("dory", "hrm_text"), "looped"),
+    "gemma3n_text": "gemma3n",
+    **dict.fromkeys(("gemma4_unified", "gemma4_unified_text", "gemma4_unified_assistant"), "gemma4_unified"),
+    **dict.fromkeys(
+        (
+            *("openai-gpt", "ctrl", "gpt_neo", "gpt_neox_japanese", "xglm", "biogpt", "persimmon", "fuyu"),
+            "cpmant",
+        ),
+        "pioneers",
+    ),
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 

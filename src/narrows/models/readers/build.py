@@ -11,6 +11,7 @@ from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, Mixer
 from narrows.models.quantization import read_precision
 from narrows.models.spec import Layer, LayerGroup, ModelSpec, Norms
+from narrows.models.tensors import Tensor
 from narrows.precision import format_of
 
 PRE_NORMS = Norms(("input_layernorm", "post_attention_layernorm"))
@@ -137,3 +138,8 @@ def model(
         head_tied=c.flag("tie_word_embeddings", tied),
         **rest,
     )
+
+
+def outside(*, before: Iterable[Tensor] = (), after: Iterable[Tensor] = ()) -> tuple[tuple[str, Tensor], ...]:
+    """`ModelSpec.extra`: tensors before the first layer (roles begin with `before.`) and after the last one."""
+    return (*(("embedding", one) for one in before), *(("head", one) for one in after))

@@ -81,6 +81,13 @@ def _layers(c: Fields, plain: Dense, of: _Experts) -> tuple[list[FeedForward], M
     return [sparse if kind == "sparse" else plain for kind in kinds], sparse
 
 
+def sparse_layers(
+    c: Fields, dense_layers: int, number: int, top_k: int, shared: int = 1
+) -> tuple[list[FeedForward], MixtureOfExperts]:
+    """The feed-forward of every layer, and the sparse one besides, with an architecture's defaults."""
+    return _layers(c, dense(c), _Experts(dense_layers, number, top_k, shared))
+
+
 def read_deepseek_v2(c: Fields) -> ModelSpec:
     """DeepSeek-V2 and V2-Lite."""
     mixer = latent_attention(c)

@@ -48,9 +48,9 @@ def _full_sizes(c: Fields, layers: int, kinds: list[str], same: bool) -> list[di
     return found
 
 
-def _borrowing(c: Fields, kinds: list[str]) -> list[bool]:
+def borrowing(c: Fields, kinds: list[str], default: int = 0) -> list[bool]:
     """The last `num_kv_shared_layers` layers take keys and values from the last layer of their kind before them."""
-    shared = c.size("num_kv_shared_layers", default=0, least=0, most=len(kinds))
+    shared = c.size("num_kv_shared_layers", default=default, least=0, most=len(kinds))
     first = len(kinds) - shared
     if shared and set(kinds[:first]) != set(kinds):
         raise BadInput(
@@ -69,9 +69,9 @@ def read_gemma4_text(c: Fields) -> ModelSpec:
     window = c.size("sliding_window", default=512)
     if c.raw("use_bidirectional_attention") == "all":
         window = window // 2 + 1
-    borrowing = _borrowing(c, kinds)
+    borrowed_layers = borrowing(c, kinds)
     mixers: list[Attention] = []
-    for kind, sizes, borrowed in zip(kinds, _full_sizes(c, layers, kinds, same), borrowing, strict=True):
+    for kind, sizes, borrowed in zip(kinds, _full_sizes(c, layers, kinds, same), borrowed_layers, strict=True):
         own = {"window": window} if kind == SLIDING else {"k_is_v": same}
         mixers.append(msgspec.structs.replace(sliding, **sizes, **own, borrowed=borrowed))
         c.divide(mixers[-1].heads, mixers[-1].kv_heads, "num_attention_heads", "num_key_value_heads")
@@ -85,7 +85,7 @@ def read_gemma4_text(c: Fields) -> ModelSpec:
     else:
         c.read |= {"num_experts", "top_k_experts", "moe_intermediate_size"}
     made = []
-    for mixer, borrowed in zip(mixers, borrowing, strict=True):
+    for mixer, borrowed in zip(mixers, borrowed_layers, strict=True):
         wide = width * (2 if double and borrowed else 1)
         part = _experts(c, mixer.hidden, wide) if experts else Dense(mixer.hidden, wide)
         made.append(Layer(mixer, part, Norms(names), mixer.hidden, each))

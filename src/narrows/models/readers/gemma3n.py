@@ -1,0 +1,97 @@
+"""Gemma 3n's decoder: alternating updates of four streams, a low-rank branch, inputs per layer, borrowed KV."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narrows.models.feedforward import Dense
+from narrows.models.fields import Fields
+from narrows.models.readers.build import FULL, SANDWICH_NORMS, SLIDING, attention, grouped, model, outside, windowed
+from narrows.models.readers.gemma4 import borrowing
+from narrows.models.spec import Layer, ModelSpec, Norms
+from narrows.models.tensors import Tensor
+from narrows.text import BadInput
+
+_DEFAULTS = {
+    "vocab_size": 262400,
+    "hidden_size": 2048,
+    "intermediate_size": 16384,
+    "num_hidden_layers": 35,
+    "num_attention_heads": 8,
+    "max_position_embeddings": 32768,
+}
+"""transformers' Gemma3nTextConfig."""
+_NORMS = Norms((*SANDWICH_NORMS.names, "post_per_layer_input_norm"))
+
+
+def _widths(c: Fields, layers: int) -> list[int]:
+    """The feed-forward's width of each layer: one number for all, or one each."""
+    stated = c.raw("intermediate_size")
+    if not isinstance(stated, list):
+        return [c.size("intermediate_size")] * layers
+    if len(stated) != layers:
+        raise BadInput(
+            "config field '{field}' lists {given} layers, and the model has {count}; the file contradicts itself",
+            field=c.path + "intermediate_size",
+            given=len(stated),
+            count=layers,
+        )
+    name = "intermediate_size"
+    return [Fields({name: width}, c.path).size(name) for width in stated]
+
+
+def _streams(hidden: int, inputs: int, rank: int) -> tuple[Tensor, ...]:
+    """Tensors of one layer's alternating updates (AltUp) and of its low-rank branch (LAuReL)."""
+    return (
+        Tensor("altup.scale", (hidden,), "vector"),
+        Tensor("altup.correction", (inputs, inputs), "plain"),
+        Tensor("altup.prediction", (inputs * inputs, inputs), "plain"),
+        Tensor("altup.router", (inputs, hidden), "plain"),
+        Tensor("altup.router_norm", (hidden,), "vector"),
+        Tensor("laurel.left", (rank, hidden)),
+        Tensor("laurel.right", (hidden, rank)),
+        Tensor("laurel.norm", (hidden,), "vector"),
+    )
+
+
+def read_gemma3n_text(c: Fields) -> ModelSpec:
+    """Gemma 3n E2B and E4B, text only."""
+    for name, value in _DEFAULTS.items():
+        if not c.has(name):
+            c.values = {**c.values, name: value}
+            c.defaulted.append(c.path + name)
+    layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
+    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
+        FULL if (i + 1) % 5 == 0 else SLIDING for i in range(layers)
+    ]
+    own = attention(c, kv_heads=2, head_dim=256, qk_norm=True, qkv_bias=bias, out_bias=bias)
+    mixers = windowed(own, c.size("sliding_window", default=512), kinds)
+    hidden, inputs = own.hidden, c.size("altup_num_inputs", default=4, most=1024)
+    beside = _streams(hidden, inputs, c.size("laurel_rank", default=64))
+    each = c.size("hidden_size_per_layer_input", default=256)
+    rows = c.size("vocab_size_per_layer_input", default=262144)
+    c.read |= {"altup_active_idx", "altup_coef_clip", "altup_correct_scale", "activation_sparsity_pattern"}
+    made = [
+        Layer(
+            msgspec.structs.replace(mixer, borrowed=borrowed),
+            Dense(hidden, width),
+            _NORMS,
+            hidden,
+            each,
+            beside,
+        )
+        for mixer, width, borrowed in zip(mixers, _widths(c, layers), borrowing(c, kinds, default=15), strict=True)
+    ]
+    streams = range(1, inputs)
+    return model(
+        c,
+        grouped(made),
+        family="gemma3n",
+        dialect="gemma3n",
+        tied=True,
+        per_layer=(rows, each),
+        extra=outside(
+            before=(Tensor("before.altup", (hidden, hidden), "plain") for _ in streams),
+            after=(Tensor("after.altup", (hidden, hidden), "plain") for _ in streams),
+        ),
+    )
