@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import msgspec
 import torch
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 LENGTHS = (3, 16, 33)
@@ -31,6 +32,9 @@ _TOP_K = (
     *("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts", "moe_top_k", "top_k"),
     *("num_selected_experts", "router_top_k", "experts_per_token"),
 )
+
+
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -55,8 +59,18 @@ def classes_of(model_type: str) -> list[type[PreTrainedModel]]:
         names = getattr(modeling_auto, task, {}).get(model_type, ())
         for name in (names,) if isinstance(names, str) else names:
             found.setdefault(name, getattr(transformers, name, None))
+    if not any(found.values()):
+        found = _by_module(model_type)
     # a text class of a larger family has a configuration, and a model_type, of its own
     return [one for one in found.values() if one is not None and one.config_class.model_type == model_type]
+
+
+def _by_module(model_type: str) -> dict[str, Any]:
+    """Language models beside the configuration that no task of transformers lists."""
+    module = import_module(CONFIG_MAPPING[model_type].__module__.replace("configuration_", "modeling_"))
+    return {
+        name: one for name, one in vars(module).items() if name.endswith(("ForCausalLM", "ForConditionalGeneration"))
+    }
 
 
 def built(model: type[PreTrainedModel], config: PreTrainedConfig, device: str) -> PreTrainedModel:
@@ -85,19 +99,17 @@ def _active(model: PreTrainedModel, config: PreTrainedConfig, total: int) -> int
     top_k = next((k for name in _TOP_K if isinstance(k := getattr(text, name, None), int)), None)
     if top_k is None:
         return None
+    counted: set[int] = set()
     for owner, module in model.named_modules():
-        if not re.search(r"(^|\.)experts$", owner):
-            continue
-        if isinstance(module, nn.ModuleList | nn.ModuleDict):
-            number, held = len(module), sum(one.numel() for one in module.parameters())
-        else:
-            tensors = list(module.parameters(recurse=False))
-            if not tensors:
-                continue
-            number, held = tensors[0].shape[0], sum(one.numel() for one in tensors)
-            if any(one.shape[0] != number for one in tensors):
-                return None
-        routed += held - held * min(top_k, number) // number
+        if re.search(r"(^|\.)experts$", owner) and isinstance(module, nn.ModuleList | nn.ModuleDict):
+            held = sum(one.numel() for one in module.parameters())
+            counted |= {id(one) for one in module.parameters()}
+            routed += held - held * min(top_k, len(module)) // len(module)
+    numbers = {n for name in _EXPERTS if isinstance(n := getattr(text, name, None), int)}
+    for name, one in model.named_parameters():
+        stacked = (one.dim() == 3 and one.shape[1] > 1) or re.search(r"(^|\.)experts\.[^.]*$", name)
+        if id(one) not in counted and stacked and one.shape[0] in numbers and "shared" not in name:
+            routed += one.numel() - one.numel() * min(top_k, one.shape[0]) // one.shape[0]
     return total - routed if routed else None
 
 
@@ -137,8 +149,8 @@ def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
         return
     seen.add(id(value))
     if isinstance(value, torch.Tensor):
-        # counters and position indices are whole numbers
-        if value.is_floating_point():
+        # a counter is no part of what is cached
+        if value.dim():
             yield value
     elif isinstance(value, list | tuple):
         for one in value:
