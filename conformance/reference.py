@@ -61,8 +61,10 @@ def classes_of(model_type: str) -> list[type[PreTrainedModel]]:
             found.setdefault(name, getattr(transformers, name, None))
     if not any(found.values()):
         found = _by_module(model_type)
-    # a text class of a larger family has a configuration, and a model_type, of its own
-    return [one for one in found.values() if one is not None and one.config_class.model_type == model_type]
+    # a text class of a larger family has a configuration, and a model_type, of its own; a family without parts may
+    # stand on the class of another
+    whole = not CONFIG_MAPPING[model_type].sub_configs
+    return [one for one in found.values() if one is not None and (whole or one.config_class.model_type == model_type)]
 
 
 def _by_module(model_type: str) -> dict[str, Any]:
