@@ -97,7 +97,5 @@ def ggml_type_of(name: str) -> GgmlType:
     """The GGML type called `q8_0`, in either case. Raises BadInput."""
     found = ggml_types().get(name.strip().upper())
     if found is None:
-        raise BadInput(
-            "'{name}' is not a type of GGML; it has: {known}", name=name[:40], known=", ".join(ggml_types())
-        )
+        raise BadInput("'{name}' is not a type of GGML; it has: {known}", name=name[:40], known=", ".join(ggml_types()))
     return found
