@@ -1,6 +1,6 @@
 """CPU-seconds and memory of reading a large GGUF header, beside an empty interpreter.
 
-    python benchmarks/gguf.py [--tensors 1800] [--tokens 150000] [--json]
+    python benchmarks/gguf_header.py [--tensors 1800] [--tokens 150000] [--json]
 
 The file has a tokenizer with that many tokens, scores, types and twice as many merges, that many tensors, and a
 sparse tail in place of the weights. Memory is the largest resident set of a new process, less that of one which only
