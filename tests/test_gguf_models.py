@@ -23,7 +23,7 @@ from narrows.precision.ggml import file_types
 from narrows.text import BadInput
 
 from .conftest import DATA, LLAMA, Cli
-from .gguf_files import STRING, U32, Writer, gguf, place
+from .gguf_files import F32, STRING, U32, Writer, gguf, place
 from .gguf_models import ARCHITECTURE, metadata_of, pairs_of, tensors_of, write_model
 
 with gzip.open(DATA / "oracle.jsonl.gz") as packed:
@@ -317,3 +317,39 @@ def test_a_config_needs_nothing_of_gguf(narrows: Any, tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+ODD: list[Any] = [0, 2**32 - 1, "text", [], [1, 2], [0] * 200, [3] * 200, 1.5, True, None]
+"""What no key of a model should be; None leaves it out."""
+
+
+def as_pair(key: str, value: Any) -> list[bytes]:
+    """A metadata entry of whatever type the value has."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [W.items(key, 7 if value and isinstance(value[0], bool) else 5, value)]
+    kind = {bool: 7, float: F32, str: STRING}.get(type(value), U32)
+    return [W.pair(key, kind, value)]
+
+
+SMALL = {ARCHITECTURE.get(s.family, s.family): s for p in WRITTEN if (s := p.values[0]).layers <= 12}  # type: ignore
+
+
+@pytest.mark.parametrize("architecture", sorted(SMALL))
+def test_odd_metadata_is_read_or_refused_and_never_changes_the_bytes(tmp_path: Path, architecture: str) -> None:
+    spec = SMALL[architecture]
+    tensors, told = tensors_of(spec), metadata_of(spec)
+    size = sum(prod(dims) * (4 if number == 0 else 2) for _, dims, number in tensors)
+    for turn, key in enumerate(told):
+        for odd in (ODD[turn % len(ODD)], ODD[(turn + 5) % len(ODD)]):
+            pairs = [W.pair("general.architecture", STRING, architecture)]
+            for name, value in {**told, key: odd}.items():
+                pairs += as_pair(f"{architecture}.{name}", value)
+            path = place(tmp_path / "m.gguf", pairs, tensors)
+            try:
+                found = load_model(str(path))
+            except BadInput as refused:
+                assert "\n" not in str(refused)
+            else:
+                assert found.checkpoint_bytes() == size, (key, odd)

@@ -12,8 +12,11 @@ import msgspec
 from narrows.engines import Engine, find_engine
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
+from narrows.models.named import stored_by_name
 from narrows.models.tensors import Tensor
 from narrows.precision import FORMATS, UNQUANTIZED, Format, Fp8Scaled, format_of
+from narrows.precision.named import named_scheme
+from narrows.precision.per_tensor import PerTensor
 from narrows.text import BadInput, Text
 
 MOST_LENGTH = 2**31 - 1
@@ -74,14 +77,16 @@ def deploy(
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
-    quantization: what the engine makes of an unquantized checkpoint while it loads (`fp8`), or the name of the
-    checkpoint's own scheme.
+    quantization: what the engine makes of an unquantized checkpoint while it loads (`fp8`), the name of the
+    checkpoint's own scheme, or a file type of llama.cpp (`Q4_K_M`), as which the model is then taken to be stored.
 
     device_memory: usable bytes per device, in place of the catalogue's.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = list(facts.assumptions)
     model = _quantized(model, quantization, assumptions)
+    if isinstance(model.precision.scheme, PerTensor):
+        assumptions.append(Text("the memory of {engine} was not scored on GGUF files", engine=facts.name))
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
     usable = _usable(accelerator, device_memory, assumptions)
@@ -117,6 +122,11 @@ def _quantized(model: ModelSpec, wanted: str | None, assumptions: list[Text]) ->
     if wanted is None:
         return model
     own = model.precision.scheme
+    named = named_scheme(wanted)
+    if named is not None:
+        return stored_by_name(model, named)
+    if isinstance(own, PerTensor) and wanted == "gguf":
+        return model
     if own is UNQUANTIZED and wanted == "fp8":
         assumptions.append(Text("weights are quantized to FP8 while they load: the checkpoint itself is not"))
         made = msgspec.structs.replace(model.precision, scheme=Fp8Scaled())

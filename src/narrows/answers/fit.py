@@ -16,6 +16,8 @@ from narrows.deployment import Deployment, deploy, whole
 from narrows.hardware import cheapest, find_accelerator
 from narrows.memory import Ledger, capacity, growth, ledger, reserve, start
 from narrows.models import ModelSpec, load_model
+from narrows.models.named import stored_as_named
+from narrows.precision.named import named_scheme
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
 
@@ -191,6 +193,10 @@ def fit(
         said = {**_pasted(pasted, notes), **said}
     wanted = {**asked, **said}
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume)
+    if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
+        # a file that is planned for is the model itself, and nothing that the engine makes of it
+        spec = stored_as_named(spec, wanted["quantization"])
+        wanted["quantization"] = None
     if batch is not None:
         whole("--batch", batch)
     options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}

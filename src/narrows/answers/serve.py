@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from narrows.deployment import Deployment
+from narrows.models import ModelSpec
+from narrows.precision.per_tensor import PerTensor
 
 if TYPE_CHECKING:
     from narrows.engines.command import EngineCommand
@@ -20,6 +22,15 @@ _FLAGS = {
     "--enforce-eager": "--enforce-eager",
 }
 """Flags of a mend → flags of the engine; what is not here (`--gpu`) is not in the engine's hands."""
+
+
+def served_name(model: ModelSpec) -> str:
+    """What a server is told to load: the model by its name, or the GGUF file of it."""
+    scheme = model.precision.scheme
+    if not isinstance(scheme, PerTensor):
+        return model.name
+    planned = f"{model.name.rpartition('/')[2]}-{scheme.kind}.gguf"
+    return model.source if model.source.lower().endswith(".gguf") else planned
 
 
 def serve_command(
@@ -56,7 +67,7 @@ def serve_command(
         "--enforce-eager": "" if options["enforce_eager"] else None,
     }
     values.update(changes)
-    found = [deployment.engine.name, "serve", deployment.model.name]
+    found = [deployment.engine.name, "serve", served_name(deployment.model)]
     for flag, value in values.items():
         if value is not None:
             found += [flag, str(value)] if value != "" else [flag]

@@ -32,9 +32,9 @@ command = click.Command(
     "fit",
     callback=_run,
     help=_(
-        "Does MODEL fit on --gpu, and how much work fits beside it? MODEL is a config.json, a directory as downloaded "
-        "from the hub, '-' for stdin, a name from 'narrows models', or a hub id (org/name, org/name@revision), whose "
-        "config.json is then downloaded - or the whole start command in quotes, such as "
+        "Does MODEL fit on --gpu, and how much work fits beside it? MODEL is a config.json, a GGUF file, a directory "
+        "as downloaded from the hub, '-' for stdin, a name from 'narrows models', or a hub id (org/name, "
+        "org/name@revision), whose config.json is then downloaded - or the whole start command in quotes, such as "
         "'vllm serve MODEL --max-model-len 32768', or a Compose file or Kubernetes manifest that holds it. "
         "Exit 0: fits, 1: does not, 2: bad input."
     ),
@@ -54,7 +54,10 @@ command = click.Command(
         option("--max-num-batched-tokens", type=int, help=_("Tokens the engine runs in one step.")),
         option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
         option("--kv-cache-memory-bytes", metavar="SIZE", help=_("KV cache of this size per device, such as 8GiB.")),
-        option("--quantization", help=_("Quantize an unquantized checkpoint while it loads: fp8.")),
+        option(
+            "--quantization",
+            help=_("Quantize an unquantized checkpoint while it loads: fp8; or plan for a GGUF file type: Q4_K_M."),
+        ),
         option(
             "--memory",
             metavar="SIZE",

@@ -30,6 +30,7 @@ class Facts:
             found = _LAYER.fullmatch(name)
             if found:
                 self.having.setdefault(found[2], set()).add(int(found[1]))
+        self.layers = 0
         self.layers = self._layers()
 
     def _layers(self) -> int:
@@ -54,6 +55,8 @@ class Facts:
         stated = self.metadata.get(f"{self.architecture}.{key}")
         if not isinstance(stated, list):
             return stated
+        if not self.layers:
+            raise self.refusal(key, f"{len(stated)} values")
         values = {one for one in stated[: self.layers] if one}
         if len(values) > 1:
             raise BadInput(
