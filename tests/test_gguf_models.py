@@ -33,13 +33,13 @@ with gzip.open(DATA / "oracle.jsonl.gz") as packed:
 # and heads of delta attention that are not those of the latent one
 UNSAYABLE = {("oracle-random", family) for family in ("gpt_oss", "llama4", "kimi_linear")}
 
-WRITTEN = [
-    pytest.param(spec, id=f"{row['set']}-{row['key']}-{row['seed']}")
+MODELS: dict[str, ModelSpec] = {
+    f"{row['set']}-{row['key']}-{row['seed']}": spec
     for row in ORACLE
     if (spec := read_config(row["config"], name=row["key"]))
     and ARCHITECTURE.get(spec.family, spec.family) in ARCHITECTURES
     and (row["set"], spec.family) not in UNSAYABLE
-]
+}
 TINY = read_config({**LLAMA, "num_hidden_layers": 2, "vocab_size": 1000}, name="tiny")
 
 
@@ -62,7 +62,7 @@ def about_tensors(spec: ModelSpec) -> list[str]:
     return [str(text) for text in spec.assumptions if "tensors" in str(text) or "not understood" in str(text)]
 
 
-@pytest.mark.parametrize("spec", WRITTEN)
+@pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS)
 def test_a_file_gives_the_layers_and_parameters_of_its_config(tmp_path: Path, spec: ModelSpec) -> None:
     size = write_model(tmp_path / "model.gguf", spec)
     found = load_model(str(tmp_path / "model.gguf"))
@@ -74,7 +74,7 @@ def test_a_file_gives_the_layers_and_parameters_of_its_config(tmp_path: Path, sp
 
 
 def test_most_architectures_are_written_and_read() -> None:
-    families = {ARCHITECTURE.get(p.values[0].family, p.values[0].family) for p in WRITTEN}  # type: ignore[union-attr]
+    families = {ARCHITECTURE.get(spec.family, spec.family) for spec in MODELS.values()}
     same_as_llama = {name for name, known in ARCHITECTURES.items() if known == ARCHITECTURES["llama"]}
     assert set(ARCHITECTURES) - families - same_as_llama == {
         # variants of architectures that are
@@ -108,9 +108,8 @@ def test_keys_and_names_are_those_of_the_official_package() -> None:
                     assert set(one.replace(" - ", " / ").split(" / ")) <= keys, one
     assert set(ARCHITECTURES) <= set(MODEL_ARCH_NAMES.values())
     names = {name.replace("{bid}", "0") for name in TENSOR_NAMES.values()}
-    for param in WRITTEN:
-        spec = param.values[0]
-        for name, _, _ in tensors_of(spec):  # type: ignore[arg-type]
+    for spec in MODELS.values():
+        for name, _, _ in tensors_of(spec):
             if name.startswith("blk.0.") or not name.startswith("blk."):
                 base = name.removesuffix(".weight").removesuffix(".bias").removesuffix(".scale")
                 assert base in names, name
@@ -333,7 +332,7 @@ def as_pair(key: str, value: Any) -> list[bytes]:
     return [W.pair(key, kind, value)]
 
 
-SMALL = {ARCHITECTURE.get(s.family, s.family): s for p in WRITTEN if (s := p.values[0]).layers <= 12}  # type: ignore
+SMALL = {ARCHITECTURE.get(spec.family, spec.family): spec for spec in MODELS.values() if spec.layers <= 12}
 
 
 @pytest.mark.parametrize("architecture", sorted(SMALL))
