@@ -108,6 +108,7 @@ _DEFAULTS: dict[str, Any] = {
     "dtype": "auto",
     "kv_cache_dtype": "auto",
     "enforce_eager": False,
+    "swa_full": False,
 }
 """What an option is where it is not given, if not None."""
 _DEPLOY = {
@@ -124,6 +125,8 @@ _DEPLOY = {
     "kv_cache_memory_bytes": "kv_cache_memory_bytes",
     "quantization": "quantization",
     "device_memory": "memory",
+    "cache_type_v": "cache_type_v",
+    "swa_full": "swa_full",
 }
 """Parameters of `deploy` → options of `fit`."""
 
@@ -149,12 +152,14 @@ def fit(
     memory: int | None = None,
     cloud: str | None = None,
     assume: str | None = None,
+    cache_type_v: str | None = None,
+    swa_full: bool = False,
 ) -> Fit:
     """Does `model` fit on `gpu` (one or several to compare), and how much work fits beside it?
 
     batch: sequences at once (None: as many as fit). max_len: tokens per sequence, prompt and answer (None: the
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
-    memory: usable bytes per device in place of the catalogue's. Raises BadInput.
+    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
     that holds it: its flags stand for the options that are not given here.
@@ -180,6 +185,8 @@ def fit(
         "memory": memory,
         "cloud": cloud,
         "assume": assume,
+        "cache_type_v": cache_type_v,
+        "swa_full": swa_full,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
@@ -249,6 +256,14 @@ def _longest(deployment: Deployment, options: dict[str, Any], notes: list[Text])
 def _assumptions(model: ModelSpec, deployments: list[Deployment], half: bool, prompt: int) -> tuple[Text, ...]:
     found = list(model.assumptions)
     found += [text for one in deployments for text in one.assumptions]
+    if deployments[0].engine.name == "llama.cpp":
+        found.append(
+            Text(
+                "all layers are on the device (-ngl 99); the KV cache is allocated whole at the start, in multiples of "
+                "256 cells per slot"
+            )
+        )
+        return tuple(dict.fromkeys(found))
     found.append(
         Text("the ledger's KV bytes are logical; batch and length count the engine's pages and tokens in flight too")
         if any(row.window for _, row in model.cache_rows())
@@ -308,7 +323,7 @@ def _candidate(
         kv_blocks=room.blocks,
         kv_block_size=room.pages.block,
         paged_bytes_per_sequence=room.pages.request_bytes(deployment.max_length),
-        serve_command=serve_command(deployment, options, pasted, mends[0].change if mends else ""),
+        serve_command=serve_command(deployment, options, pasted, mends[0].change if mends else "", load),
         kv_cache_available=begun.kv,
         max_concurrency=round(room.concurrency, 4),
         rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable),
