@@ -132,6 +132,17 @@ def test_what_llama_cpp_does_not_run_is_refused(cli: Cli) -> None:
         stored_as_named(spec, "Q4_K_M")
 
 
+def test_a_family_that_llama_cpp_is_not_known_to_run_is_said_to_be_one() -> None:
+    def said(name: str) -> bool:
+        notes = stored_as_named(catalogued(catalogue_entry(name)), "Q4_K_M").assumptions
+        return any("is not known to run the family" in str(text) for text in notes)
+
+    assert said("deepseek-ai/DeepSeek-V3.2")
+    assert not any(
+        said(name) for name in ("mistralai/Mixtral-8x7B-v0.1", "Qwen/Qwen3-VL-8B-Instruct", "google/gemma-2-2b")
+    )
+
+
 def test_fewer_bits_never_store_more() -> None:
     spec = read_config(LLAMA, name="llama")
     order = ("IQ1_S", "IQ2_XXS", "IQ2_M", "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "F16", "F32")

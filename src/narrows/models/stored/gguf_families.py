@@ -378,3 +378,13 @@ ARCHITECTURES: dict[str, Architecture] = {
     "bitnet": Architecture("bitnet", {**_DECODER, **_BIAS}),
 }
 """By `general.architecture`."""
+
+CONVERTED = frozenset(
+    {
+        *(known.model_type.removesuffix("_text") for known in ARCHITECTURES.values()),
+        # read as one of these above, or as another by what the file holds
+        *("mixtral", "mistral", "ministral", "ministral3", "mistral3", "internlm3", "falcon_mamba", "granitemoe"),
+        *("olmo3", "deepseek_v2", "glm4_moe_lite", "qwen3_vl", "qwen3_vl_moe"),
+    }
+)
+"""Families that llama.cpp's converter takes."""

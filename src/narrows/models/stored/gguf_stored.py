@@ -8,6 +8,7 @@ from math import prod
 import msgspec
 
 from narrows.models.spec import ModelSpec, Tower
+from narrows.models.stored.gguf_families import CONVERTED
 from narrows.models.stored.gguf_layout import layout, placed_tensors
 from narrows.models.stored.gguf_names import Names, names_of, stored_names
 from narrows.models.tensors import Tensor
@@ -181,6 +182,13 @@ def quantized(spec: ModelSpec, kind: FileType) -> ModelSpec:
     notes: tuple[Text, ...] = (
         Text("stored as llama.cpp's {kind}, tensor by tensor, made without an importance matrix", kind=kind.name),
     )
+    if spec.family not in CONVERTED:
+        notes += (
+            Text(
+                "llama.cpp is not known to run the family {family}; the size is what its rule would make of it",
+                family=spec.family,
+            ),
+        )
     if any(tower.served for tower in spec.towers):
         notes += (Text("a GGUF file holds the decoder only; vision is a file of its own (mmproj) and not counted"),)
     if any(not tower.unique for tower in spec.towers):
