@@ -160,8 +160,8 @@ def test_a_tensor_of_another_size_is_reported_and_its_bytes_are_the_files(tmp_pa
     path = place(tmp_path / "m.gguf", pairs_of(TINY), tensors)
     found = load_model(str(path))
     assert about_tensors(found) == [
-        "1 tensors of the file are not as large as its metadata makes them, such as 'blk.1.ffn_up.weight' with "
-        "20,480,000 elements in place of 45,088,768; bytes are the file's, but parameters and cache may be wrong"
+        "tensors whose size is not what the metadata makes it: 1, such as 'blk.1.ffn_up.weight' with 20,480,000 elements "
+        "in place of 45,088,768; bytes are the file's, but parameters and cache may be wrong"
     ]
     assert found.checkpoint_bytes() == sum(prod(d) * (4 if n == 0 else 2) for _, d, n in tensors)
 
@@ -181,7 +181,7 @@ def test_what_belongs_to_no_part_is_counted_and_reported_but_for_rotary_tables(t
     assert about_tensors(load_model(str(place(tmp_path / "a.gguf", pairs_of(TINY), tensors)))) == []
     tensors.append(("surprise.weight", (1024, 1024), 0))
     found = load_model(str(place(tmp_path / "b.gguf", pairs_of(TINY), tensors)))
-    assert "such as 'surprise.weight'; 4.00 MiB" in about_tensors(found)[0]
+    assert "such as 'surprise.weight'; their 4.00 MiB count" in about_tensors(found)[0]
     assert found.checkpoint_bytes() == sum(prod(d) * (4 if n == 0 else 2) for _, d, n in tensors)
     assert found.unique_parameters() == TINY.unique_parameters()
 

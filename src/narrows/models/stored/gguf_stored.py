@@ -129,7 +129,7 @@ def _disagreements(shares: dict[Names, _Shares], file: dict[str, StoredTensor]) 
     if missing:
         found.append(
             Text(
-                "{count} tensors that the metadata asks for are not in the file, such as '{name}'; they are counted as "
+                "tensors that the metadata asks for and the file lacks: {count}, such as '{name}'; they count as "
                 "parameters, but take no bytes",
                 count=len(missing),
                 name=" + ".join(missing[0]),
@@ -144,8 +144,8 @@ def _disagreements(shares: dict[Names, _Shares], file: dict[str, StoredTensor]) 
         names, elements, expected = wrong[0]
         found.append(
             Text(
-                "{count} tensors of the file are not as large as its metadata makes them, such as '{name}' with "
-                "{stored} elements in place of {expected}; bytes are the file's, but parameters and cache may be wrong",
+                "tensors whose size is not what the metadata makes it: {count}, such as '{name}' with {stored} elements "
+                "in place of {expected}; bytes are the file's, but parameters and cache may be wrong",
                 count=len(wrong),
                 name=" + ".join(names),
                 stored=elements,
@@ -162,8 +162,8 @@ def _unplaced(spec: ModelSpec, others: list[StoredTensor]) -> list[Text]:
         return []
     return [
         Text(
-            "{count} tensors of the file belong to no part that narrows knows, such as '{name}'; {size} that are "
-            "counted as bytes, and not as parameters",
+            "tensors that no known part of the model has: {count}, such as '{name}'; their {size} count as bytes, and "
+            "not as parameters",
             count=len(unknown),
             name=unknown[0].name,
             size=binary(sum(one.bytes for one in unknown)),
