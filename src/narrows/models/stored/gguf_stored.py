@@ -144,8 +144,8 @@ def _disagreements(shares: dict[Names, _Shares], file: dict[str, StoredTensor]) 
         names, elements, expected = wrong[0]
         found.append(
             Text(
-                "tensors whose size is not what the metadata makes it: {count}, such as '{name}' with {stored} elements "
-                "in place of {expected}; bytes are the file's, but parameters and cache may be wrong",
+                "tensors whose size is not what the metadata makes it: {count}, such as '{name}' with {stored} "
+                "elements in place of {expected}; bytes are the file's, but parameters and cache may be wrong",
                 count=len(wrong),
                 name=" + ".join(names),
                 stored=elements,
