@@ -41,6 +41,10 @@ def test_the_size_of_a_published_file_is_predicted_within_half_a_percent(row: di
         ("meta-llama/Llama-2-7b-hf", "F16", 12.55),
         # bench tables in llama.cpp's pull request 13194
         ("google/gemma-3-12b-it", "Q4_K_M", 6.79),
+        # llama.cpp's benches/dgx-spark.md
+        ("openai/gpt-oss-20b", "MXFP4_MOE", 11.27),
+        ("openai/gpt-oss-120b", "MXFP4_MOE", 59.02),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "Q8_0", 30.25),
     ],
 )
 def test_the_size_that_llama_cpp_logs(model: str, kind: str, gib: float) -> None:

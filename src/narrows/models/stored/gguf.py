@@ -74,14 +74,17 @@ class GgufHeader(msgspec.Struct, frozen=True):
     size: int
 
 
-def read_header(path: str) -> GgufHeader:
-    """The header of one GGUF file. Raises BadInput, naming the byte, for anything that is not one."""
+def read_header(path: str, *, most_strings: int = MOST_STRINGS) -> GgufHeader:
+    """The header of one GGUF file. Raises BadInput, naming the byte, for anything that is not one.
+
+    most_strings: of all lists together; the later parts of a model have no tokenizer.
+    """
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
             raise BadInput("'{path}' is not a regular file; give a GGUF file", path=shown(path))
         with open(path, "rb", buffering=0) as file:
-            return _read(Cursor(file, path))
+            return _read(Cursor(file, path), most_strings)
     except FileNotFoundError:
         raise BadInput("'{path}' does not exist; give a GGUF file", path=shown(path)) from None
     except OSError as error:
@@ -90,7 +93,7 @@ def read_header(path: str) -> GgufHeader:
         ) from None
 
 
-def _read(c: Cursor) -> GgufHeader:
+def _read(c: Cursor, most_strings: int) -> GgufHeader:
     if c.size < 4 or c.take(4, Text("the magic")) != MAGIC:
         c.refuse(Text("the magic 'GGUF' is missing; it may be another kind of file, or a failed download"), 0)
     version = _version(c)
@@ -104,7 +107,7 @@ def _read(c: Cursor) -> GgufHeader:
             Text("it claims {count} metadata entries, more than it can hold or any model has", count=_bounded(pairs)),
             at + 8,
         )
-    metadata, lengths, alignment = _metadata(c, pairs)
+    metadata, lengths, alignment = _metadata(c, pairs, most_strings)
     rows = _rows(c, tensors)
     data = -(-c.offset // alignment) * alignment
     placed = tuple(GgufTensor(name, dims, kind, data + offset) for name, dims, kind, offset, _ in rows)
@@ -127,12 +130,12 @@ def _version(c: Cursor) -> int:
     return version
 
 
-def _metadata(c: Cursor, pairs: int) -> tuple[dict[str, Any], dict[str, int], int]:
+def _metadata(c: Cursor, pairs: int, most_strings: int) -> tuple[dict[str, Any], dict[str, int], int]:
     """(kept values, lengths of what was not kept, alignment)."""
     metadata: dict[str, Any] = {}
     lengths: dict[str, int] = {}
     seen: set[str] = set()
-    room = [MOST_STRINGS, MOST_KEPT]
+    room = [most_strings, MOST_KEPT]
     alignment = _DEFAULT_ALIGNMENT
     for _ in range(pairs):
         at = c.offset

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from narrows.models.spec import ModelSpec
-from narrows.models.stored.gguf import MOST_TENSORS, GgufHeader, GgufTensor, read_header
+from narrows.models.stored.gguf import MOST_STRINGS, MOST_TENSORS, GgufHeader, GgufTensor, read_header
 from narrows.models.stored.gguf_config import config_of
 from narrows.models.stored.gguf_cursor import shown
 from narrows.models.stored.gguf_stored import StoredTensor, stored_as
@@ -19,6 +19,8 @@ from narrows.text import BadInput, Text, printable
 _PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE)
 _MOST_PARTS = 2000
 """Some publish one tensor per part: 1,097 parts of one model were seen."""
+_STRINGS_OF_LATER_PARTS = 2**10
+"""The tokenizer stands in the first part."""
 
 
 def read_gguf(path: str) -> ModelSpec:
@@ -41,8 +43,6 @@ def read_gguf(path: str) -> ModelSpec:
                     name=tensor.name[:60],
                 )
             tensors[tensor.name] = tensor
-        if len(tensors) > MOST_TENSORS:
-            raise BadInput("'{path}' and its parts have more tensors than any model", path=shown(path))
     from narrows.models.config import read_config
 
     config = config_of(path, metadata, tensors)
@@ -92,8 +92,15 @@ def _parts(path: str) -> list[GgufHeader]:
             count=count,
             missing=", ".join(missing[:3]) + (", …" if len(missing) > 3 else ""),
         )
-    headers = [given if one == name else read_header(os.path.join(folder, one)) for one in names]
-    for number, header in enumerate(headers):
+    headers: list[GgufHeader] = []
+    total = 0
+    for number, one in enumerate(names):
+        strings = MOST_STRINGS if number == 0 else _STRINGS_OF_LATER_PARTS
+        header = given if one == name else read_header(os.path.join(folder, one), most_strings=strings)
+        headers.append(header)
+        total += len(header.tensors)
+        if total > MOST_TENSORS:
+            raise BadInput("'{path}' and its parts have more tensors than any model", path=shown(path))
         if header.metadata.get("split.no") != number or header.metadata.get("split.count") != count:
             raise BadInput(
                 "'{path}' is not part {number} of {count}, as its name says; download it again",
@@ -102,7 +109,6 @@ def _parts(path: str) -> list[GgufHeader]:
                 count=count,
             )
     stated = headers[0].metadata.get("split.tensors.count")
-    total = sum(len(header.tensors) for header in headers)
     if stated is not None and stated != total:
         raise BadInput(
             "'{path}' and its parts have {total} tensors, and should have {stated}; download them again",
