@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from narrows.models.readers import FAMILIES
 from narrows.text import BadInput
 
 from .conftest import Cli
+from .gguf_models import write_model
 
 MIB = 2**20
 
@@ -274,6 +276,42 @@ def test_the_commands_flags_are_llama_cpps(cli: Cli) -> None:
     terms = one["terms"]
     assert terms["usable"] == sum(value for name, value in terms.items() if name != "usable")
     assert {moment["terms"]["kv_cache"] for moment in one["growth"]} == {terms["kv_cache"]}
+
+
+def test_a_pasted_command_is_read(tmp_path: Path, cli: Cli) -> None:
+    write_model(tmp_path / "tiny.gguf", TINY, "Q4_K_M")
+    command = f"./build/bin/llama-server -m {tmp_path}/tiny.gguf -c 8192 -np 2 -ctk q8_0 -ngl 99 --port 80 -fa on && x"
+    code, out, err = cli("fit", command, "--gpu", "l4", "--json")
+    assert code == 0, err
+    answer = json.loads(out)
+    (one,) = answer["candidates"]
+    assert (one["engine"], one["batch"], one["length"]) == ("llama.cpp", 2, 4096)
+    assert one["terms"]["kv_cache"] == 2 * 8 * 4096 * (128 * 2 + 128 * 34 // 32)
+    assert one["serve_command"] == f"llama-server -m {tmp_path}/tiny.gguf -ngl 99 -c 8192 -np 2 -ctk q8_0"
+    assert any("--port, -fa" in text for text in answer["assumptions"])
+    # without a number of slots one sequence may fill the context
+    code, out, _ = cli("fit", f"llama-cli -m {tmp_path}/tiny.gguf -c 8192 -ub 1024 --swa-full", "--gpu", "l4", "--json")
+    (one,) = json.loads(out)["candidates"]
+    assert (code, one["batch"], one["length"], one["max_num_batched_tokens"]) == (0, 1, 8192, 1024)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("-m {}/tiny.gguf -ngl 5", "-ngl 5 leaves layers of the model's 8 with the host"),
+        ("-m {}/tiny.gguf -ot exps=CPU", "-ot changes what stands on which device"),
+        ("-hf ggml-org/gemma-3-4b-it-GGUF", "the command names no GGUF file (-m)"),
+        ("-m {}/tiny.gguf -c many", "-c is many; it must be a whole number"),
+        ("-m {}/tiny.gguf -c", "-c is ?; it must be a whole number"),
+        ("-m '{}/tiny.gguf", "a quote that does not end"),
+    ],
+)
+def test_a_pasted_command_that_cannot_be_planned_for_is_refused(
+    tmp_path: Path, arguments: str, said: str, cli: Cli
+) -> None:
+    write_model(tmp_path / "tiny.gguf", TINY)
+    code, _, err = cli("fit", f"llama-server {arguments.format(tmp_path)}", "--gpu", "l4")
+    assert code == 2 and said in err and err.count("\n") == 1
 
 
 def test_they_are_refused_with_another_engine(cli: Cli) -> None:

@@ -199,7 +199,12 @@ def fit(
         model = pasted.model
         said = {**_pasted(pasted, notes), **said}
     wanted = {**asked, **said}
+    batch = wanted["batch"]
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume)
+    if pasted is not None and "gpu_layers" in pasted.options:
+        from narrows.engines.llamacpp_command import all_layers
+
+        all_layers(pasted.options["gpu_layers"], spec.layers)
     if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
         # a file that is planned for is the model itself, and nothing that the engine makes of it
         spec = stored_as_named(spec, wanted["quantization"])
@@ -343,6 +348,10 @@ def _read_pasted(text: str) -> EngineCommand | None:
     """The start command in `text`, if it is one: names of models hold no blanks, and configs do not end in .yaml."""
     if " " not in text.strip() and not text.strip().endswith((".yml", ".yaml")):
         return None
+    from narrows.engines.llamacpp_command import is_llama_command, read_llama_command
+
+    if is_llama_command(text):
+        return read_llama_command(text)
     from narrows.engines.command import looks_like_command, read_command
 
     return read_command(text) if looks_like_command(text) else None
@@ -359,6 +368,7 @@ def _pasted(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
         notes.append(Text("data parallel: every replica is alike; the figures are of one"))
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
+    options.pop("gpu_layers", None)
     for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
         if options.pop(name, None):
             notes.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
