@@ -252,6 +252,22 @@ def test_parts_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
         load_model(str(tmp_path / "renamed.gguf"))
 
 
+def test_a_later_part_with_a_tokenizer_of_its_own_is_refused(tmp_path: Path) -> None:
+    first = write_parts(tmp_path)
+    tokens = W.items("tokenizer.ggml.tokens", STRING, ["a"] * 5000)
+    own = [W.pair("split.no", 2, 1), W.pair("split.count", 2, 3), tokens]
+    place(tmp_path / "tiny-00002-of-00003.gguf", own, [])
+    with pytest.raises(BadInput, match=r"tiny-00002-of-00003\.gguf'.*has more strings than any tokenizer"):
+        load_model(str(first))
+
+
+def test_a_file_is_not_planned_as_another_type(tmp_path: Path, cli: Cli) -> None:
+    write_model(tmp_path / "m.gguf", TINY, "Q8_0")
+    assert cli("models", str(tmp_path / "m.gguf"), "--quantization", "q8_0")[0] == 0
+    code, _, err = cli("models", str(tmp_path / "m.gguf"), "--quantization", "Q4_K_M")
+    assert code == 2 and "the model is a GGUF file of the type Q8_0" in err
+
+
 def test_a_directory_means_its_one_model(tmp_path: Path) -> None:
     write_model(tmp_path / "tiny.gguf", TINY)
     place(tmp_path / "mmproj-tiny.gguf", [W.pair("general.architecture", STRING, "clip")], [])

@@ -177,6 +177,15 @@ def test_the_compute_buffer_is_an_estimate_near_what_logs_say(
     assert kept.low < kept.activations + kept.runtime < kept.high
 
 
+def test_state_spaces_are_said_to_need_more_than_the_estimate() -> None:
+    def said(model: ModelSpec) -> bool:
+        return any(
+            "layers with constant state can need far more" in str(text) for text in reserve(run(model, 512)).basis
+        )
+
+    assert said(known("mistralai/Mamba-Codestral-7B-v0.1")) and not said(NEMO)
+
+
 def test_cells_come_by_the_256_and_types_in_whole_blocks() -> None:
     model = known("meta-llama/Llama-3.1-8B")
     cell = 32 * 8 * 128
