@@ -285,3 +285,38 @@ def test_a_damaged_file_is_read_the_same_or_refused(tmp_path: Path, data: bytes,
         assert_same(ours, official(path))
     elif not STRICT.search(said):
         assert official(path) in (None, NEVER), said
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_what_the_official_writer_writes_is_read(tmp_path: Path, order: str) -> None:
+    import numpy as np
+    from gguf import GGMLQuantizationType, GGUFEndian, GGUFWriter
+
+    path = tmp_path / "written.gguf"
+    writer = GGUFWriter(path, "llama", endianess=GGUFEndian.LITTLE if order == "<" else GGUFEndian.BIG)
+    writer.add_block_count(3)
+    writer.add_head_count_kv([8, 0, 4])
+    writer.add_token_list(["a", "b", "ä"])
+    writer.add_name("written")
+    writer.add_tensor("token_embd.weight", np.zeros((7, 64), dtype=np.float16))
+    writer.add_tensor("output_norm.weight", np.zeros(64, dtype=np.float32))
+    packed = np.zeros((5, 2 * 34), dtype=np.uint8)
+    writer.add_tensor("output.weight", packed, raw_dtype=GGMLQuantizationType.Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    header = read_header(str(path))
+    assert header.big_endian == (order == ">")
+    assert header.metadata == {
+        "general.architecture": "llama",
+        "llama.block_count": 3,
+        "llama.attention.head_count_kv": [8, 0, 4],
+        "general.name": "written",
+    }
+    assert [(t.name, t.dims, t.type.name) for t in header.tensors] == [
+        ("token_embd.weight", (64, 7), "F16"),
+        ("output_norm.weight", (64,), "F32"),
+        ("output.weight", (64, 5), "Q8_0"),
+    ]
+    assert_same(header, official(str(path)))
