@@ -12,8 +12,11 @@ import msgspec
 from narrows.engines import Engine, find_engine
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
+from narrows.models.named import stored_by_name
 from narrows.models.tensors import Tensor
 from narrows.precision import FORMATS, UNQUANTIZED, Format, Fp8Scaled, format_of
+from narrows.precision.named import named_scheme
+from narrows.precision.per_tensor import PerTensor
 from narrows.text import BadInput, Text
 
 MOST_LENGTH = 2**31 - 1
@@ -41,6 +44,10 @@ class Deployment(msgspec.Struct, frozen=True):
     graphs: bool
     kv_cache_bytes: int | None = None
     """Bytes per device that the user sets aside for the KV cache, whatever the utilization; None: what is left."""
+    kv_v: Format | None = None
+    """Format of the values in the KV cache, where it is another than that of the keys (llama.cpp)."""
+    swa_full: bool = False
+    """Layers with windows keep whole sequences all the same (llama.cpp)."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -71,17 +78,39 @@ def deploy(
     kv_cache_memory_bytes: int | None = None,
     quantization: str | None = None,
     device_memory: int | None = None,
+    cache_type_v: str | None = None,
+    swa_full: bool = False,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
-    quantization: what the engine makes of an unquantized checkpoint while it loads (`fp8`), or the name of the
-    checkpoint's own scheme.
+    quantization: what the engine makes of an unquantized checkpoint while it loads (`fp8`), the name of the
+    checkpoint's own scheme, or a file type of llama.cpp (`Q4_K_M`), as which the model is then taken to be stored.
 
-    device_memory: usable bytes per device, in place of the catalogue's.
+    device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
+    kv_cache_dtype is a type of GGML: the type of values, and windows kept whole.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = list(facts.assumptions)
     model = _quantized(model, quantization, assumptions)
+    llama = facts.name == "llama.cpp"
+    if llama:
+        from narrows.engines.llamacpp_model import as_gguf, cache_types, only_layers_are_split
+
+        for flag, given in (
+            (facts.gpu_memory_utilization_flag, utilization),
+            ("--kv-cache-memory-bytes", kv_cache_memory_bytes),
+            ("--enforce-eager", enforce_eager or None),
+            (f"--quantization {quantization}", None if isinstance(model.precision.scheme, PerTensor) else quantization),
+        ):
+            if given is not None:
+                raise BadInput("{flag} is no option of llama.cpp; leave it out", flag=flag)
+        model = as_gguf(model, assumptions)
+        only_layers_are_split(tensor_parallel)
+        cache_k, cache_v = cache_types(model, kv_cache_dtype, cache_type_v, assumptions)
+    elif cache_type_v is not None or swa_full:
+        raise BadInput("--cache-type-v and --swa-full are options of llama.cpp; add --engine llama.cpp")
+    if isinstance(model.precision.scheme, PerTensor) and not llama:
+        assumptions.append(Text("the memory of {engine} was not scored on GGUF files", engine=facts.name))
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
     usable = _usable(accelerator, device_memory, assumptions)
@@ -96,7 +125,9 @@ def deploy(
         tensor_parallel=tp,
         pipeline_parallel=pp,
         dtype=weights_dtype,
-        kv=_kv(model, kv_cache_dtype, weights_dtype),
+        kv=cache_k if llama else _kv(model, kv_cache_dtype, weights_dtype),
+        kv_v=cache_v if llama else None,
+        swa_full=swa_full,
         max_length=length,
         max_num_seqs=whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs),
         max_num_batched_tokens=whole(
@@ -117,6 +148,11 @@ def _quantized(model: ModelSpec, wanted: str | None, assumptions: list[Text]) ->
     if wanted is None:
         return model
     own = model.precision.scheme
+    named = named_scheme(wanted)
+    if named is not None:
+        return stored_by_name(model, named)
+    if isinstance(own, PerTensor) and wanted == "gguf":
+        return model
     if own is UNQUANTIZED and wanted == "fp8":
         assumptions.append(Text("weights are quantized to FP8 while they load: the checkpoint itself is not"))
         made = msgspec.structs.replace(model.precision, scheme=Fp8Scaled())

@@ -16,6 +16,8 @@ from narrows.deployment import Deployment, deploy, whole
 from narrows.hardware import cheapest, find_accelerator
 from narrows.memory import Ledger, capacity, growth, ledger, reserve, start
 from narrows.models import ModelSpec, load_model
+from narrows.models.named import stored_as_named
+from narrows.precision.named import named_scheme
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
 
@@ -106,6 +108,7 @@ _DEFAULTS: dict[str, Any] = {
     "dtype": "auto",
     "kv_cache_dtype": "auto",
     "enforce_eager": False,
+    "swa_full": False,
 }
 """What an option is where it is not given, if not None."""
 _DEPLOY = {
@@ -122,6 +125,8 @@ _DEPLOY = {
     "kv_cache_memory_bytes": "kv_cache_memory_bytes",
     "quantization": "quantization",
     "device_memory": "memory",
+    "cache_type_v": "cache_type_v",
+    "swa_full": "swa_full",
 }
 """Parameters of `deploy` → options of `fit`."""
 
@@ -147,12 +152,14 @@ def fit(
     memory: int | None = None,
     cloud: str | None = None,
     assume: str | None = None,
+    cache_type_v: str | None = None,
+    swa_full: bool = False,
 ) -> Fit:
     """Does `model` fit on `gpu` (one or several to compare), and how much work fits beside it?
 
     batch: sequences at once (None: as many as fit). max_len: tokens per sequence, prompt and answer (None: the
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
-    memory: usable bytes per device in place of the catalogue's. Raises BadInput.
+    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
     that holds it: its flags stand for the options that are not given here.
@@ -178,6 +185,8 @@ def fit(
         "memory": memory,
         "cloud": cloud,
         "assume": assume,
+        "cache_type_v": cache_type_v,
+        "swa_full": swa_full,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
@@ -190,7 +199,16 @@ def fit(
         model = pasted.model
         said = {**_pasted(pasted, notes), **said}
     wanted = {**asked, **said}
+    batch = wanted["batch"]
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume)
+    if pasted is not None and "gpu_layers" in pasted.options:
+        from narrows.engines.llamacpp_command import all_layers
+
+        all_layers(pasted.options["gpu_layers"], spec.layers)
+    if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
+        # a file that is planned for is the model itself, and nothing that the engine makes of it
+        spec = stored_as_named(spec, wanted["quantization"])
+        wanted["quantization"] = None
     if batch is not None:
         whole("--batch", batch)
     options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}
@@ -243,6 +261,14 @@ def _longest(deployment: Deployment, options: dict[str, Any], notes: list[Text])
 def _assumptions(model: ModelSpec, deployments: list[Deployment], half: bool, prompt: int) -> tuple[Text, ...]:
     found = list(model.assumptions)
     found += [text for one in deployments for text in one.assumptions]
+    if deployments[0].engine.name == "llama.cpp":
+        found.append(
+            Text(
+                "all layers are on the device (-ngl 99); the KV cache is allocated whole at the start, in multiples of "
+                "256 cells per slot"
+            )
+        )
+        return tuple(dict.fromkeys(found))
     found.append(
         Text("the ledger's KV bytes are logical; batch and length count the engine's pages and tokens in flight too")
         if any(row.window for _, row in model.cache_rows())
@@ -302,7 +328,7 @@ def _candidate(
         kv_blocks=room.blocks,
         kv_block_size=room.pages.block,
         paged_bytes_per_sequence=room.pages.request_bytes(deployment.max_length),
-        serve_command=serve_command(deployment, options, pasted, mends[0].change if mends else ""),
+        serve_command=serve_command(deployment, options, pasted, mends[0].change if mends else "", load),
         kv_cache_available=begun.kv,
         max_concurrency=round(room.concurrency, 4),
         rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable),
@@ -322,6 +348,10 @@ def _read_pasted(text: str) -> EngineCommand | None:
     """The start command in `text`, if it is one: names of models hold no blanks, and configs do not end in .yaml."""
     if " " not in text.strip() and not text.strip().endswith((".yml", ".yaml")):
         return None
+    from narrows.engines.llamacpp_command import is_llama_command, read_llama_command
+
+    if is_llama_command(text):
+        return read_llama_command(text)
     from narrows.engines.command import looks_like_command, read_command
 
     if not looks_like_command(text):
@@ -346,6 +376,7 @@ def _pasted(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
         notes.append(Text("data parallel: every replica is alike; the figures are of one"))
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
+    options.pop("gpu_layers", None)
     for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
         if options.pop(name, None):
             notes.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))

@@ -87,10 +87,10 @@ def mends_of(
                     batch=room.max_batch,
                 )
             )
-        if deployment.kv.bits > 8:
-            yield from _some(
-                tried("--kv-cache-dtype fp8", Text("KV cache in 8 bits, half the bytes"), kv_cache_dtype="fp8")
-            )
+        if deployment.kv.bits > 9:
+            eight = "q8_0" if deployment.engine.name == "llama.cpp" else "fp8"
+            text = Text("KV cache in 8 bits, half the bytes")
+            yield from _some(tried(f"--kv-cache-dtype {eight}", text, kv_cache_dtype=eight))
     usual = deployment.engine.gpu_memory_utilization
     if deployment.utilization < usual:
         flag = deployment.engine.gpu_memory_utilization_flag
@@ -125,7 +125,9 @@ def _some(found: Mend | None) -> Iterator[Mend]:
 
 
 def _splits(deployment: Deployment) -> Iterator[int]:
-    """Larger tensor-parallel sizes that divide the model."""
+    """Larger tensor-parallel sizes that divide the model; llama.cpp has none."""
+    if deployment.engine.name == "llama.cpp":
+        return
     for tp in (2, 4, 8, 16):
         if tp > deployment.tensor_parallel:
             try:
@@ -141,9 +143,10 @@ def _hardware(
     """The cheapest accelerators, alone or tensor-parallel, that take the load; else those that take most of it."""
     model, engine = deployment.model, deployment.engine
     offers = []
+    split = "pp" if engine.name == "llama.cpp" else "tp"
     for count in (1, 2, 4, 8):
         try:
-            check_split(model, count, 1)
+            check_split(model, *((1, count) if split == "pp" else (count, 1)))
         except BadInput:
             continue
         for device in accelerators():
@@ -153,7 +156,8 @@ def _hardware(
                 offers.append((price.usd_per_hour, count, device, price))
     best: Mend | None = None
     for usd_per_hour, count, device, price in sorted(offers, key=lambda offer: offer[:2]):
-        changed: dict[str, Any] = {"max_length": length, "tensor_parallel": count, "pipeline_parallel": 1}
+        tp, pp = (1, count) if split == "pp" else (count, 1)
+        changed: dict[str, Any] = {"max_length": length, "tensor_parallel": tp, "pipeline_parallel": pp}
         if usual_share:
             changed["utilization"] = None
         one = deploy(model, device, **{**options, **changed})
@@ -161,10 +165,10 @@ def _hardware(
         if start(one).stage != "started" or left.max_batch <= (best.max_batch if best else 0):
             continue
         change = f"--gpu {device.id}"
-        if count != deployment.tensor_parallel:
-            change += f" --tp {count}"
-        if deployment.pipeline_parallel > 1:
-            change += " --pp 1"
+        if tp != deployment.tensor_parallel:
+            change += f" --tp {tp}"
+        if pp != deployment.pipeline_parallel:
+            change += f" --pp {pp}"
         if usual_share and deployment.utilization != engine.gpu_memory_utilization:
             change += f" {engine.gpu_memory_utilization_flag} {engine.gpu_memory_utilization:g}"
         if length != deployment.max_length:

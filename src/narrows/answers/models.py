@@ -30,6 +30,7 @@ from narrows.models.mixers import (
     Parallel,
     ShortConvolution,
 )
+from narrows.models.named import stored_as_named
 from narrows.models.tensors import CacheRow
 from narrows.precision import format_of
 from narrows.text import Text
@@ -125,10 +126,20 @@ def models(text: str = "") -> ModelList:
 
 
 def model(
-    source: str | ModelSpec, *, length: int | None = None, kv_cache_dtype: str = "auto", assume: str | None = None
+    source: str | ModelSpec,
+    *,
+    length: int | None = None,
+    kv_cache_dtype: str = "auto",
+    assume: str | None = None,
+    quantization: str | None = None,
 ) -> ModelDetail:
-    """One model at `length` tokens (None: its own limit, 4096 where it names none). Raises BadInput."""
+    """One model at `length` tokens (None: its own limit, 4096 where it names none). Raises BadInput.
+
+    quantization: a file type of llama.cpp (`Q4_K_M`), as which the model is taken to be stored.
+    """
     spec = source if isinstance(source, ModelSpec) else load_model(source, assume=assume)
+    if quantization is not None:
+        spec = stored_as_named(spec, quantization)
     length = (spec.max_length or 4096) if length is None else whole("--length", length)
     kv = None if kv_cache_dtype == "auto" else format_of(kv_cache_dtype)
     facts = model_facts(spec, length, kv)
@@ -140,6 +151,7 @@ def model(
             length=length,
             kv_cache_dtype=kv_cache_dtype if kv_cache_dtype != "auto" else None,
             assume=assume,
+            quantization=quantization,
         ),
         assumptions=(*spec.assumptions, *_beyond(spec, length)),
         sources=(spec.source,) if spec.source else (),

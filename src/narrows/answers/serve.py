@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from narrows.deployment import Deployment
+from narrows.models import ModelSpec
+from narrows.precision.per_tensor import PerTensor
 
 if TYPE_CHECKING:
     from narrows.engines.command import EngineCommand
@@ -22,10 +24,19 @@ _FLAGS = {
 """Flags of a mend → flags of the engine; what is not here (`--gpu`) is not in the engine's hands."""
 
 
+def served_name(model: ModelSpec) -> str:
+    """What a server is told to load: the model by its name, or the GGUF file of it."""
+    scheme = model.precision.scheme
+    if not isinstance(scheme, PerTensor):
+        return model.name
+    planned = f"{model.name.rpartition('/')[2]}-{scheme.kind}.gguf"
+    return model.source if model.source.lower().endswith(".gguf") else planned
+
+
 def serve_command(
-    deployment: Deployment, options: dict[str, Any], pasted: EngineCommand | None, change: str = ""
+    deployment: Deployment, options: dict[str, Any], pasted: EngineCommand | None, change: str = "", load: int = 1
 ) -> str:
-    """`vllm serve …` for a deployment, with the change of a mend made in it.
+    """`vllm serve …` for a deployment, with the change of a mend made in it; `load` sequences at once for llama.cpp.
 
     options: as `deploy` takes them; what the engine would choose by itself is left out.
     """
@@ -38,6 +49,8 @@ def serve_command(
                 changes[flag] = ""
         elif flag is not None:
             changes[flag] = word
+    if deployment.engine.name == "llama.cpp":
+        return _llama_server(deployment, change, load)
     if pasted is not None:
         if options["max_num_seqs"] != pasted.options.get("max_num_seqs"):
             changes.setdefault("--max-num-seqs", str(options["max_num_seqs"]))
@@ -56,10 +69,45 @@ def serve_command(
         "--enforce-eager": "" if options["enforce_eager"] else None,
     }
     values.update(changes)
-    found = [deployment.engine.name, "serve", deployment.model.name]
+    found = [deployment.engine.name, "serve", served_name(deployment.model)]
     for flag, value in values.items():
         if value is not None:
             found += [flag, str(value)] if value != "" else [flag]
     from shlex import join
 
     return join(found)
+
+
+def _llama_server(deployment: Deployment, change: str, load: int) -> str:
+    """`llama-server …`: the context of all slots together, the slots, all layers on the device."""
+    from shlex import join
+
+    changed = dict(zip(change.split()[::2], change.split()[1::2], strict=False))
+    length = int(changed.get("--max-len", deployment.max_length))
+    slots = int(changed.get("--max-num-seqs", changed.get("--batch", load)))
+    each = -(-length // 256) * 256
+    keys = changed.get("--cache-type-k", changed.get("--kv-cache-dtype", _cache_name(deployment.kv.name)))
+    values = changed.get("--kv-cache-dtype", _cache_name((deployment.kv_v or deployment.kv).name))
+    found = [
+        "llama-server",
+        "-m",
+        served_name(deployment.model),
+        "-ngl",
+        "99",
+        "-c",
+        str(each * slots),
+        "-np",
+        str(slots),
+    ]
+    if deployment.max_num_batched_tokens != 512:
+        found += ["-ub", str(deployment.max_num_batched_tokens)]
+    if keys != "f16":
+        found += ["-ctk", keys]
+    if values != "f16":
+        found += ["-ctv", values, "-fa", "on"]
+    return join([*found, "--swa-full"] if deployment.swa_full else found)
+
+
+def _cache_name(name: str) -> str:
+    """A format as llama.cpp's flags spell it."""
+    return {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}.get(name, name.lower())

@@ -8,6 +8,7 @@ import click
 
 from narrows.cli.options import as_json, emit, lang, option, plot
 from narrows.report.i18n import _
+from narrows.text import BadInput
 
 
 def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
@@ -18,6 +19,7 @@ def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
             from narrows.units import size
 
             options[name] = size("--" + name.replace("_", "-"), options[name])
+    _llama_options(options)
     answer = fit(model, **options)
     if plot is not None:
         from narrows.report.charts import save
@@ -28,13 +30,33 @@ def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     return 0 if answer.fits else 1
 
 
+def _llama_options(options: dict[str, Any]) -> None:
+    """llama.cpp's own flags, under the names that every engine has for the same."""
+    same = {"parallel": "max_num_seqs", "ubatch_size": "max_num_batched_tokens", "cache_type_k": "kv_cache_dtype"}
+    given = {name: options.pop(name) for name in (*same, "ctx_size")}
+    used = [name for name, value in given.items() if value is not None]
+    if used and options["engine"].partition("=")[0].strip() != "llama.cpp":
+        raise BadInput("--{flag} is an option of llama.cpp; add --engine llama.cpp", flag=used[0].replace("_", "-"))
+    for name, general in same.items():
+        if given[name] is not None:
+            options[general] = given[name]
+    if given["cache_type_k"] is not None and options["cache_type_v"] is None:
+        options["cache_type_v"] = "f16"
+    if given["parallel"] is not None and options["batch"] is None:
+        # every slot is allocated, used or not
+        options["batch"] = given["parallel"]
+    if given["ctx_size"] is not None:
+        options["batch"] = options["batch"] or 1
+        options["max_len"] = max(1, given["ctx_size"] // max(1, options["batch"]))
+
+
 command = click.Command(
     "fit",
     callback=_run,
     help=_(
-        "Does MODEL fit on --gpu, and how much work fits beside it? MODEL is a config.json, a directory as downloaded "
-        "from the hub, '-' for stdin, a name from 'narrows models', or a hub id (org/name, org/name@revision), whose "
-        "config.json is then downloaded - or the whole start command in quotes, such as "
+        "Does MODEL fit on --gpu, and how much work fits beside it? MODEL is a config.json, a GGUF file, a directory "
+        "as downloaded from the hub, '-' for stdin, a name from 'narrows models', or a hub id (org/name, "
+        "org/name@revision), whose config.json is then downloaded - or the whole start command in quotes, such as "
         "'vllm serve MODEL --max-model-len 32768', or a Compose file or Kubernetes manifest that holds it. "
         "Exit 0: fits, 1: does not, 2: bad input."
     ),
@@ -54,12 +76,21 @@ command = click.Command(
         option("--max-num-batched-tokens", type=int, help=_("Tokens the engine runs in one step.")),
         option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
         option("--kv-cache-memory-bytes", metavar="SIZE", help=_("KV cache of this size per device, such as 8GiB.")),
-        option("--quantization", help=_("Quantize an unquantized checkpoint while it loads: fp8.")),
+        option(
+            "--quantization",
+            help=_("Quantize an unquantized checkpoint while it loads: fp8; or plan for a GGUF file type: Q4_K_M."),
+        ),
         option(
             "--memory",
             metavar="SIZE",
             help=_("Usable memory per device, such as 44.4GiB, in place of the catalogue's."),
         ),
+        option("--ctx-size", type=int, help=_("llama.cpp: tokens of all slots together, in place of --max-len.")),
+        option("--parallel", type=int, help=_("llama.cpp: slots, sequences at once.")),
+        option("--ubatch-size", type=int, help=_("llama.cpp: tokens of one step.")),
+        option("--cache-type-k", metavar="TYPE", help=_("llama.cpp: type of keys in the KV cache, such as q8_0.")),
+        option("--cache-type-v", metavar="TYPE", help=_("llama.cpp: type of values in the KV cache.")),
+        option("--swa-full", is_flag=True, help=_("llama.cpp: keep whole sequences in layers with windows too.")),
         option("--cloud", help=_("Prices of this cloud only, such as aws.")),
         option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
         as_json(),

@@ -9,28 +9,38 @@ from narrows.report.i18n import _
 
 
 def _run(
-    model: str | None, find: str, length: int | None, kv_cache_dtype: str, assume: str | None, as_json: bool
+    model: str | None,
+    find: str,
+    length: int | None,
+    kv_cache_dtype: str,
+    quantization: str | None,
+    assume: str | None,
+    as_json: bool,
 ) -> None:
     from narrows.answers import models as answers
 
     if model is None:
         emit(answers.models(find), as_json)
     else:
-        emit(answers.model(model, length=length, kv_cache_dtype=kv_cache_dtype, assume=assume), as_json)
+        found = answers.model(
+            model, length=length, kv_cache_dtype=kv_cache_dtype, quantization=quantization, assume=assume
+        )
+        emit(found, as_json)
 
 
 command = click.Command(
     "models",
     callback=_run,
     help=_(
-        "Without MODEL: the bundled catalogue. With MODEL (a config.json, a directory, '-', a name, or a hub id: "
-        "org/name, org/name@revision): its structure, parameters, bytes and cache."
+        "Without MODEL: the bundled catalogue. With MODEL (a config.json, a GGUF file, a directory, '-', a name, or a "
+        "hub id: org/name, org/name@revision): its structure, parameters, bytes and cache."
     ),
     params=[
         click.Argument(["model"], required=False),
         option("--find", default="", metavar="WORDS", help=_("List only names that hold these words.")),
         option("--length", type=int, help=_("Tokens of one sequence. Default: the model's limit.")),
         option("--kv-cache-dtype", default="auto", show_default=True, help=_("Format of the KV cache.")),
+        option("--quantization", metavar="TYPE", help=_("Stored as this GGUF file type of llama.cpp, such as Q4_K_M.")),
         option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
         as_json(),
         lang(),

@@ -9,31 +9,11 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from narrows.engines.types import Engine, Sampler, SchedulerDefault
 from narrows.engines.version import Version, parse_version, version_text
 from narrows.text import BadInput, Text
 
 T = TypeVar("T")
-Sampler = Literal["sort", "triton", "flashinfer"]
-
-
-class SchedulerDefault(msgspec.Struct, frozen=True):
-    """Defaults of the scheduler on devices with at least `least_memory` bytes, unless named `except_name`.
-
-    only_names: the device's name has one of these in it (empty: any).
-    """
-
-    max_num_batched_tokens: int
-    max_num_seqs: int
-    least_memory: int = 0
-    except_name: str = ""
-    only_names: tuple[str, ...] = ()
-
-    def holds_for(self, memory: int, name: str) -> bool:
-        """Whether a device of `memory` bytes with this name gets these defaults."""
-        upper = name.upper()
-        if memory < self.least_memory or (self.except_name and self.except_name in upper):
-            return False
-        return not self.only_names or any(only in upper for only in self.only_names)
 
 
 class Since(msgspec.Struct, Generic[T], frozen=True):
@@ -68,65 +48,9 @@ class _Facts(msgspec.Struct, frozen=True):
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
 
-class Engine(msgspec.Struct, frozen=True):
-    """One engine at one version.
+__all__ = ["ENGINES", "Engine", "SchedulerDefault", "Since", "find_engine"]
 
-    gpu_memory_utilization: share of the device's memory the engine claims for weights, activations and KV cache.
-    graphs_in_budget: memory of CUDA graphs comes out of that share (newer versions) or on top of it.
-    nccl_in_budget: the communication library's buffers come out of that share (older versions) or on top of it.
-    counts_reserved: the peak counts all that the allocator has reserved (older versions), not what was in use.
-    sampler: how top-k and top-p are done, which decides the memory of sampling: by sorting all logits, or fused.
-    second_runner: models that vLLM's model runner V2 runs; second_runner_sampler: it sets memory aside for sampling,
-        shared out over tensor-parallel ranks; second_runner_graphs: it does so for graphs.
-    whole_prompts: a step takes whole prompts, so the profiled batch is max_model_len tokens; above `chunk_above[0]`
-        tokens prompts are cut, into steps of `chunk_above[1]` tokens.
-    tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
-    measured: the version is not newer than the newest whose logs the memory law was scored on.
-    sources: fact → where it is from. assumptions: what had to be assumed about the version.
-    """
-
-    name: str
-    version: str
-    gpu_memory_utilization: float
-    gpu_memory_utilization_flag: str
-    graphs_in_budget: bool
-    nccl_in_budget: bool
-    counts_reserved: bool
-    sampler: Sampler
-    second_runner: Literal["none", "dense", "all"]
-    second_runner_sampler: bool
-    second_runner_graphs: bool
-    whole_prompts: bool
-    chunk_above: tuple[int, int]
-    tokens_as_concurrency: bool
-    scheduler_defaults: tuple[SchedulerDefault, ...]
-    measured: bool
-    source: str
-    as_of: str
-    sources: dict[str, str]
-    assumptions: tuple[Text, ...] = ()
-
-    @property
-    def label(self) -> str:
-        """`vllm==0.32`."""
-        return f"{self.name}=={self.version}"
-
-    def scheduler_default(self, memory: int, name: str) -> SchedulerDefault:
-        """The defaults for a device of `memory` bytes with this name."""
-        for default in self.scheduler_defaults:
-            if default.holds_for(memory, name):
-                return default
-        return self.scheduler_defaults[-1]
-
-    def step_tokens(self, max_length: int, default: SchedulerDefault) -> int:
-        """The default of max_num_batched_tokens for sequences of up to `max_length` tokens."""
-        if not self.whole_prompts:
-            return default.max_num_batched_tokens
-        above, chunk = self.chunk_above
-        return chunk if max_length > above else max(max_length, default.max_num_batched_tokens)
-
-
-ENGINES = ("vllm",)
+ENGINES = ("vllm", "llama.cpp")
 _BY_VERSION = (
     "gpu_memory_utilization",
     "graphs_in_budget",
@@ -172,6 +96,10 @@ def find_engine(text: str) -> Engine:
     name, sign, written = (found[1], found[2], found[3].strip()) if found else (text.strip(), None, "")
     if name not in ENGINES:
         raise BadInput("engine '{name}' is not known; narrows knows: {known}", name=name[:40], known=", ".join(ENGINES))
+    if name == "llama.cpp":
+        from narrows.engines.llamacpp import llama_engine
+
+        return llama_engine(sign, written)
     facts = _read(name)
     if sign is None:
         if written:

@@ -2,7 +2,8 @@
 
 from narrows.memory.available import Start, predicted_kv, start
 from narrows.memory.capacity import Capacity, capacity, growth
-from narrows.memory.ledger import Ledger, Reserve, ledger, reserve
+from narrows.memory.ledger import Ledger, ledger, reserve
+from narrows.memory.reserve import Reserve
 from narrows.memory.shard import Shard, binding_shard, shards
 
 __all__ = [

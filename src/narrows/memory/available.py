@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from narrows.calibration import Coefficients, coefficients
 from narrows.deployment import Deployment
-from narrows.memory.capacity import stated_tokens
-from narrows.memory.ledger import Reserve, binding, claim, pool_of, reserve
-from narrows.memory.paging import Paging, paging
+from narrows.memory.capacity import pages_of, stated_tokens
+from narrows.memory.ledger import binding, claim, pool_of, reserve
+from narrows.memory.reserve import Reserve
 from narrows.memory.shard import Shard, shards
 from narrows.quantity import Quantity
 
@@ -35,7 +35,7 @@ class Start(msgspec.Struct, frozen=True):
     blocks: int
     tokens: int
     shard: Shard
-    pages: Paging
+    pages: Any
 
 
 def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
@@ -45,7 +45,7 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
     shard = binding(deployment, shards(deployment), kept)
     pool = pool_of(deployment, shard, kept)
     share = claim(deployment, shard, kept)
-    pages = paging(deployment, shard.stage)
+    pages = pages_of(deployment, shard)
     blocks, needed = pages.blocks(pool), pages.blocks_per_request(deployment.max_length)
     context = known["context_bytes"]
     outside = int(deployment.usable - share - context.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import msgspec
 
 from narrows.deployment import MOST_LENGTH, Deployment
@@ -9,6 +11,9 @@ from narrows.memory.largest import largest
 from narrows.memory.ledger import Ledger, binding, ledger, pool_of, reserve
 from narrows.memory.paging import Paging, paging
 from narrows.memory.shard import Shard, shards
+
+if TYPE_CHECKING:
+    from narrows.memory.llamacpp import Cells
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -21,7 +26,7 @@ class Capacity(msgspec.Struct, frozen=True):
     """
 
     shard: Shard
-    pages: Paging
+    pages: Any
     pool: int
     blocks: int
     max_batch: int
@@ -37,14 +42,12 @@ def capacity(deployment: Deployment, batch: int = 1) -> Capacity:
     found = shards(deployment)
     length = deployment.max_length
     shard = binding(deployment, found, kept)
-    pages = paging(deployment, shard.stage)
+    pages = pages_of(deployment, shard)
     pool = pool_of(deployment, shard, kept)
     blocks = pages.blocks(pool)
-    # the engine keeps one block as its null block
-    usable = max(0, blocks - 1)
     each = shard.sequence_bytes(length)
     limit = max(deployment.model.max_length or MOST_LENGTH, length)
-    in_memory = min(max(0, pool // each) if each else 0, usable // pages.blocks_per_request(length))
+    in_memory = min(max(0, pool // each) if each else 0, pages.requests(pool, length))
     by_bytes = min(longest(one, pool_of(deployment, one, kept), batch, limit) for one in found)
     return Capacity(
         shard=shard,
@@ -59,7 +62,17 @@ def capacity(deployment: Deployment, batch: int = 1) -> Capacity:
     )
 
 
-def stated_tokens(deployment: Deployment, pages: Paging, kv_bytes: int) -> int:
+def pages_of(deployment: Deployment, shard: Shard) -> Paging | Cells:
+    """The layout of the pool on the rank of `shard`."""
+    if deployment.engine.name == "llama.cpp":
+        from narrows.memory.llamacpp import Cells, LlamaShard
+
+        assert isinstance(shard, LlamaShard)
+        return Cells(shard)
+    return paging(deployment, shard.stage)
+
+
+def stated_tokens(deployment: Deployment, pages: Paging | Cells, kv_bytes: int) -> int:
     """The "KV cache size" in tokens that this version states for a pool: its meaning changed (`Engine`)."""
     if deployment.engine.tokens_as_concurrency:
         return pages.tokens(kv_bytes, deployment.max_length)
@@ -81,10 +94,12 @@ def growth(deployment: Deployment, batch: int, prompt: int) -> list[tuple[str, L
     allocator keeps from then on. mid-decode: half of the generation. peak: every sequence at max_length.
     """
     peak = deployment.max_length
-    prompt = min(prompt, peak)
+    # llama.cpp allocates at its start what others fill as they serve
+    prompt = peak if deployment.engine.name == "llama.cpp" else min(prompt, peak)
     shard = binding(deployment, shards(deployment), reserve(deployment))
     moments = []
-    for name, length in zip(MOMENTS, (0, prompt, (prompt + peak) // 2, peak), strict=True):
+    loaded = peak if deployment.engine.name == "llama.cpp" else 0
+    for name, length in zip(MOMENTS, (loaded, prompt, (prompt + peak) // 2, peak), strict=True):
         one = ledger(deployment, batch if length else 0, length, shard=shard)
         if not length:
             freed = one.activations + one.graphs

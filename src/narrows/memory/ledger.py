@@ -8,6 +8,7 @@ from narrows.calibration import Coefficients, coefficients
 from narrows.calibration.store import correction_for
 from narrows.deployment import Deployment
 from narrows.memory.activations import Peak, captures, graphs_inside, peak
+from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
 from narrows.text import Text
@@ -22,34 +23,6 @@ UNMEASURED = 3.0
 
 Of 21 start-up reports found after the fit, 10 are of such versions. With this width all 10 lie inside.
 """
-
-
-class Reserve(msgspec.Struct, frozen=True):
-    """Bytes per device that an engine needs beside weights and cache, and on what basis they are stated.
-
-    tables: what the engine loads beside the checkpoint's tensors, and counts as weights.
-    graphs_inside: graphs come out of the engine's share; else they come on top, out of what it leaves unclaimed.
-    low, high: 80 % interval of what comes out of its share.
-    """
-
-    activations: int
-    graphs: int
-    runtime: int
-    tables: int
-    graphs_inside: bool
-    low: int
-    high: int
-    basis: tuple[Text, ...]
-
-    @property
-    def total(self) -> int:
-        """All four."""
-        return self.activations + self.graphs + self.runtime + self.tables
-
-    @property
-    def claimed(self) -> int:
-        """What of it comes out of the engine's share of the memory."""
-        return self.total if self.graphs_inside else self.total - self.graphs
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -76,6 +49,10 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     runtime is what the process takes outside its allocator while it runs: kernels and workspaces, and the
     communication library's buffers in versions that measure before it starts. given: other coefficients.
     """
+    if deployment.engine.name == "llama.cpp":
+        from narrows.memory.llamacpp import llama_reserve
+
+        return llama_reserve(deployment, given)
     known = coefficients(deployment.engine.name) if given is None else given
     moments = peak(deployment, known)
     runtime, runtime_basis = _runtime(deployment, known)

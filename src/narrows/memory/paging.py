@@ -97,6 +97,10 @@ class Paging(msgspec.Struct, frozen=True):
         """Blocks in a pool of `kv_bytes`; the engine keeps one of them as its null block."""
         return max(0, kv_bytes // self.block_bytes)
 
+    def requests(self, kv_bytes: int, length: int) -> int:
+        """Requests of `length` tokens that a pool holds at once: all blocks but the null block."""
+        return max(0, self.blocks(kv_bytes) - 1) // self.blocks_per_request(length)
+
     def concurrency(self, kv_bytes: int, length: int) -> float:
         """Requests of `length` tokens that the pool holds, as the engine's log states it."""
         return self.blocks(kv_bytes) / self.blocks_per_request(length)

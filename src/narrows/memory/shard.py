@@ -45,7 +45,7 @@ def _pieces(whole: int, shards: int, tp: int) -> int:
     return whole if shards == 1 else -(-whole * max(1, -(-shards // tp)) // shards)
 
 
-def _resident(rows: Iterable[TensorRow], deployment: Deployment) -> int:
+def resident_bytes(rows: Iterable[TensorRow], deployment: Deployment) -> int:
     """Bytes that the rows take on one rank: as stored, but unquantized parts in the format the engine runs them in."""
     stored, served = deployment.model.precision.dtype, deployment.dtype
     total = 0
@@ -59,6 +59,10 @@ def _resident(rows: Iterable[TensorRow], deployment: Deployment) -> int:
 
 def shards(deployment: Deployment) -> list[Shard]:
     """One shard per pipeline stage."""
+    if deployment.engine.name == "llama.cpp":
+        from narrows.memory.llamacpp import llama_shards
+
+        return list(llama_shards(deployment))
     model, tp = deployment.model, deployment.tensor_parallel
     cuts = stages(model.layers, deployment.pipeline_parallel)
     outer = model.outer_rows()
@@ -85,7 +89,7 @@ def shards(deployment: Deployment) -> list[Shard]:
                 state += len(part) * _pieces(form.bytes_for(constant.elements), constant.shards, tp)
         for layer in lent.values():
             rows += model.lent_rows(layer)
-        found.append(Shard(index, _resident(rows, deployment), tuple(cache), state, deployment.kv.bits))
+        found.append(Shard(index, resident_bytes(rows, deployment), tuple(cache), state, deployment.kv.bits))
     return found
 
 

@@ -107,11 +107,18 @@ def _stdin() -> bytes:
 def _looks_like_path(source: str) -> bool:
     if "\0" in source:
         raise BadInput("a model name cannot hold a NUL character")
-    return os.path.exists(source) or source.endswith((".json", os.sep)) or source.startswith((".", os.sep, "~"))
+    return (
+        os.path.exists(source) or source.endswith((".json", ".gguf", os.sep)) or source.startswith((".", os.sep, "~"))
+    )
 
 
 def _from_path(source: str, assume: str | None) -> ModelSpec:
     path = os.path.expanduser(source)
+    stored = _gguf_of(path)
+    if stored is not None:
+        from narrows.models.stored.gguf_model import read_gguf
+
+        return read_gguf(stored)
     if os.path.isdir(path):
         directory, path = path, os.path.join(path, "config.json")
         if not os.path.exists(path):
@@ -125,6 +132,21 @@ def _from_path(source: str, assume: str | None) -> ModelSpec:
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     label = folder if os.path.basename(path) == "config.json" else os.path.basename(path)
     return read_config(config, name=stated if isinstance(stated, str) and stated else label, source=path, assume=assume)
+
+
+def _gguf_of(path: str) -> str | None:
+    """The GGUF file that a path means: itself, or the one model in a directory that holds no other weights."""
+    if path.lower().endswith(".gguf") and not os.path.isdir(path):
+        return path
+    with suppress(OSError):
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                return path if file.read(4) == b"GGUF" else None
+        if any(name.lower().endswith(".gguf") for name in os.listdir(path)):
+            from narrows.models.stored.gguf_model import gguf_in
+
+            return gguf_in(path)
+    return None
 
 
 def _with_companions(path: str) -> dict[str, Any]:

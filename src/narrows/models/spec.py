@@ -12,6 +12,7 @@ from narrows.models.feedforward import FeedForward
 from narrows.models.mixers import Mixer
 from narrows.models.tensors import CacheRow, StateRow, Tensor
 from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Part, Scheme
+from narrows.precision.per_tensor import PerTensor
 from narrows.text import Text
 
 
@@ -230,19 +231,19 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def layer_rows(self, layer: Layer, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of equal layers that stand at `indices` (of a pipeline stage, say)."""
-        names = DIALECTS[self.dialect]
+        names = self._names
         for tensor in layer.tensors():
             yield from self._tensor_rows(names[tensor.role], tensor, indices)
 
     def lent_rows(self, layer: Layer) -> Iterator[TensorRow]:
         """Rows of the weights that a layer runs with and its owner holds."""
-        names = DIALECTS[self.dialect]
+        names = self._names
         for tensor in layer.lent():
             yield from self._tensor_rows(names[tensor.role], tensor, (layer.owner or 0,))
 
     def outer_rows(self) -> list[TensorRow]:
         """Rows of what stands before and after the layers: embedding, final norm, head."""
-        names = DIALECTS[self.dialect]
+        names = self._names
         return [
             TensorRow(names[tensor.role], component, tensor, 1, self._parts(tensor, UNQUANTIZED))
             for component, tensor in self.outer_tensors()
@@ -251,13 +252,28 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     def tower_rows(self, tower: Tower) -> list[TensorRow]:
         """Rows of a part beside the decoder."""
         return [
-            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern)))
+            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern), pattern))
             for pattern, count, tensor in tower.tensors
         ]
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """Role → name in the file: the file's own where it says of every tensor how it is stored."""
+        scheme = self.precision.scheme
+        return scheme.names if isinstance(scheme, PerTensor) else DIALECTS[self.dialect]
 
     def _tensor_rows(self, pattern: str, tensor: Tensor, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of one tensor over several layers: split where the checkpoint quantizes some of them only."""
         component = component_of(tensor.role)
+        each = self.precision.scheme
+        if isinstance(each, PerTensor):
+            stored: dict[tuple[Part, ...], int] = {}
+            for index in indices:
+                parts = each.of(tensor.role, index)
+                stored[parts] = stored.get(parts, 0) + 1
+            for parts, count in stored.items():
+                yield TensorRow(pattern, component, tensor, count, parts)
+            return
         if self.precision.scheme is UNQUANTIZED or tensor.use != "linear" or not indices:
             yield TensorRow(pattern, component, tensor, len(indices), self._parts(tensor, UNQUANTIZED))
             return
@@ -280,9 +296,13 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             return precision.experts
         return precision.scheme
 
-    def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
+    def _parts(self, tensor: Tensor, scheme: Scheme, name: str = "") -> tuple[Part, ...]:
+        """Stored parts; of a tensor beside the decoder, `name` tells it apart."""
         if tensor.use == "built":
             return ()
+        own = self.precision.scheme
+        if isinstance(own, PerTensor):
+            return own.of(name or tensor.role)
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]
         if scheme is UNQUANTIZED:
             return (Part("weight", dtype, tensor.elements // tensor.copies),)

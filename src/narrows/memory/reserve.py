@@ -1,0 +1,35 @@
+"""What an engine needs beside weights and cache, as a value."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narrows.text import Text
+
+
+class Reserve(msgspec.Struct, frozen=True):
+    """Bytes per device that an engine needs beside weights and cache, and on what basis they are stated.
+
+    tables: what the engine loads beside the checkpoint's tensors, and counts as weights.
+    graphs_inside: graphs come out of the engine's share; else they come on top, out of what it leaves unclaimed.
+    low, high: 80 % interval of what comes out of its share.
+    """
+
+    activations: int
+    graphs: int
+    runtime: int
+    tables: int
+    graphs_inside: bool
+    low: int
+    high: int
+    basis: tuple[Text, ...]
+
+    @property
+    def total(self) -> int:
+        """All four."""
+        return self.activations + self.graphs + self.runtime + self.tables
+
+    @property
+    def claimed(self) -> int:
+        """What of it comes out of the engine's share of the memory."""
+        return self.total if self.graphs_inside else self.total - self.graphs

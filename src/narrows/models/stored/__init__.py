@@ -1,0 +1,1 @@
+"""Readers of what weight files say of themselves: their headers, never their weights."""
