@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from typing import Any
 
 import msgspec
 
 from narrows.deployment import Deployment, deploy
 from narrows.hardware import find_accelerator
 from narrows.hardware.catalogue import accelerator_ids
-from narrows.models import load_model
+from narrows.models import ModelSpec, load_model, read_config
+from narrows.models.catalogue import catalogue_entry
 from narrows.text import BadInput, Text
 
 
 class MemoryRecord(msgspec.Struct, frozen=True):
     """What one engine reported at its start, per device; sizes in bytes, None where it did not say.
 
-    structure: the catalogue entry with the model's tensors. version_inferred: not stated, but of that time. device:
-    id of the accelerator. outcome: `started`, `oom_load`, `oom_kv`, `oom_run`. flags: what the run had beside its
-    settings.
+    structure: the catalogue entry with the model's tensors; config: fields put over that entry's, such as its
+    `quantization_config`. version_inferred: not stated, but of that time. device: id of the accelerator.
+    outcome: `started`, or the stage it failed in: `oom_load` (weights, or the profiled batch beside them), `oom_kv`,
+    `oom_graphs`, `oom_warmup` (sampling before it serves), `oom_run` (under load: no failure of the start).
+    flags: what the run had beside its settings.
     """
 
     id: str
@@ -56,6 +60,7 @@ class MemoryRecord(msgspec.Struct, frozen=True):
     non_torch_bytes: int | None = None
     graph_bytes: int | None = None
     graph_estimate_bytes: int | None = None
+    config: dict[str, Any] | None = None
 
     @property
     def origin(self) -> str:
@@ -94,7 +99,7 @@ def case_of(record: MemoryRecord) -> Case:
         raise BadInput("no memory law of {engine} yet", engine=record.engine)
     if not record.structure:
         raise BadInput("the record names no model")
-    model = load_model(record.structure)
+    model = _model_of(record)
     return Case(
         record,
         deploy(
@@ -113,6 +118,12 @@ def case_of(record: MemoryRecord) -> Case:
             device_memory=record.usable_bytes,
         ),
     )
+
+
+def _model_of(record: MemoryRecord) -> ModelSpec:
+    if record.config is None:
+        return load_model(record.structure, online=False)
+    return read_config({**catalogue_entry(record.structure).config, **record.config}, name=record.model)
 
 
 @cache
