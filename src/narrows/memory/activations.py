@@ -54,15 +54,35 @@ def graphs_inside(deployment: Deployment) -> bool:
 
 
 def sampler_of(deployment: Deployment) -> str:
-    """What sampling is profiled: `sort`, `triton`, `flashinfer`, `second_runner`, or `none` where it is not."""
-    if second_runner(deployment):
-        return "second_runner" if deployment.engine.second_runner_sampler else "none"
-    written = deployment.accelerator.compute_capability
-    if deployment.engine.sampler == "sort" or written is None:
-        return deployment.engine.sampler
-    major, _, minor = written.partition(".")
+    """What sampling is profiled: `sort`, `triton`, `flashinfer`, `second_runner`, `plain`, or `none` where it is not.
+
+    On older devices the first runner sorts, and the second one does without FlashInfer (log of v0.30.0 on a T4).
+    """
+    major, _, minor = (deployment.accelerator.compute_capability or "").partition(".")
     old = (int(major), int(minor or 0)) < _NATIVE_BELOW if major.isdigit() else False
+    if second_runner(deployment):
+        if not deployment.engine.second_runner_sampler:
+            return "none"
+        return "plain" if old else "second_runner"
     return "sort" if old else deployment.engine.sampler
+
+
+def prompts_cut(deployment: Deployment) -> bool:
+    """Whether a version that takes whole prompts cuts them here: then its profiled batch samples no sequence.
+
+    Llama-3.1-8B with 131,072 tokens keeps 0.22 GiB for a step of 2048 tokens, which is the forward pass alone.
+    """
+    return deployment.engine.whole_prompts and deployment.max_num_batched_tokens < deployment.max_length
+
+
+def gathered_bytes(deployment: Deployment, rows: int) -> int:
+    """The logits of all ranks on each of them, gathered and put in order: twice rows × vocabulary, in 16 bits.
+
+    Source: vLLM's tensor_model_parallel_all_gather (Apache-2.0). The second runner samples on each rank's share.
+    """
+    if deployment.tensor_parallel == 1 or sampler_of(deployment) in ("none", "plain", "second_runner"):
+        return 0
+    return 2 * rows * deployment.model.vocab * (deployment.dtype.bits // 8)
 
 
 def _out(tensors: list[Tensor], tp: int) -> int:
@@ -130,14 +150,17 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     )
     rows = min(deployment.max_num_seqs, tokens)
     sampler = sampler_of(deployment)
-    per_logit = 0.0 if sampler == "none" else coefficients[f"sampler_{sampler}_bytes_per_logit"].value
-    if sampler == "second_runner":
+    samples = sampler != "none" and not prompts_cut(deployment)
+    per_logit = coefficients[f"sampler_{sampler}_bytes_per_logit"].value if samples else 0.0
+    if sampler in ("plain", "second_runner"):
         per_logit /= tp
     patches = coefficients["vision_patches_per_token"].value
     towers = [_vision_elements(tower) for tower in model.towers if tower.served]
     return Peak(
         forward=int(tokens * forward * width),
-        sampling=int(rows * model.vocab * per_logit) + tokens * model.hidden * width,
+        sampling=int(rows * model.vocab * per_logit)
+        + (gathered_bytes(deployment, rows) if samples else 0)
+        + tokens * model.hidden * width,
         vision=int(tokens * patches * max(towers, default=0) * width),
         rows=rows,
         sampler=sampler,

@@ -17,6 +17,9 @@ GRAPH_BASE = 15
 """The first capture takes as much as this many: servers with 2 to 5 captures report 0.06 GiB, with 86 about 0.3."""
 
 
+_NVLINK_SHARP = (9, 10)
+"""Major compute capabilities of devices whose NVLink reduces in the switch: data-centre Hopper and Blackwell."""
+
 UNMEASURED = 3.0
 """Intervals of versions newer than the newest scored one are this many times as wide.
 
@@ -84,7 +87,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     inside = graphs_inside(deployment)
     estimated = moments.largest + runtime + (graphs if inside else 0)
     tables = loaded_beside(deployment)
-    error, scale = known["reserve_error"], spread(estimated)
+    error, scale = known[error_name(deployment)], spread(estimated)
     if not deployment.engine.measured and given is None:
         scale *= UNMEASURED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
@@ -95,7 +98,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     if not deployment.engine.measured:
         basis.append(
             Text(
-                "no start of {engine} was scored yet: the interval is {times} times as wide as for scored versions",
+                "too few starts of {engine} were scored: the interval is {times} times as wide as for scored versions",
                 engine=deployment.engine.label,
                 times=int(UNMEASURED),
             )
@@ -161,14 +164,13 @@ def spread(estimated: float) -> float:
 
 
 def _runtime(deployment: Deployment, known: Coefficients) -> tuple[int, Text]:
-    peers = deployment.count - 1
+    used, peers = known[runtime_name(deployment)], deployment.count - 1
     if not peers:
-        used = known["runtime_bytes_whole_prompts" if deployment.engine.whole_prompts else "runtime_bytes"]
         return int(used.value), Text("runtime: {basis}", basis=used.told)
-    used = known["runtime_bytes_parallel"]
-    if not deployment.engine.nccl_in_budget:
+    named = peer_name(deployment)
+    if named is None:
         return int(used.value), Text("runtime: {basis}; NCCL's buffers are outside the engine's share", basis=used.told)
-    each = known["nccl_bytes_per_peer"]
+    each = known[named]
     return int(used.value + peers * each.value), Text(
         "runtime: {basis}; NCCL's buffers: {peers} peers × {size} ({each})",
         basis=used.told,
@@ -176,6 +178,36 @@ def _runtime(deployment: Deployment, known: Coefficients) -> tuple[int, Text]:
         size=binary(each.value),
         each=each.told,
     )
+
+
+def runtime_name(deployment: Deployment) -> str:
+    """The coefficient that says what the process takes outside its allocator."""
+    if deployment.accelerator.vendor == "amd":
+        return "runtime_bytes_rocm"
+    if deployment.count > 1:
+        return "runtime_bytes_parallel"
+    return "runtime_bytes_whole_prompts" if deployment.engine.whole_prompts else "runtime_bytes"
+
+
+def peer_name(deployment: Deployment) -> str | None:
+    """The coefficient of buffers for each further device that come out of the engine's share; None: none do."""
+    if deployment.engine.nccl_in_budget:
+        return "nccl_bytes_per_peer"
+    major = (deployment.accelerator.compute_capability or "").partition(".")[0]
+    if deployment.engine.nvlink_in_budget and major.isdigit() and int(major) in _NVLINK_SHARP:
+        return "nvlink_bytes_per_peer"
+    return None
+
+
+def error_name(deployment: Deployment) -> str:
+    """The interval that a reserve has: by version, and by whether anything is there beside one device and text."""
+    if deployment.engine.whole_prompts:
+        return "reserve_error_whole_prompts"
+    device = deployment.accelerator
+    text_alone = not any(tower.served for tower in deployment.model.towers)
+    if deployment.count == 1 and device.vendor == "nvidia" and device.memory_kind == "device" and text_alone:
+        return "reserve_error"
+    return "reserve_error_beyond_sorted" if deployment.engine.sampler == "sort" else "reserve_error_beyond"
 
 
 def _peak_basis(deployment: Deployment, moments: Peak, known: Coefficients) -> Text:

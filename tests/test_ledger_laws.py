@@ -1,0 +1,110 @@
+"""Laws of the memory ledger that the gathered records brought, each on the log it comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from narrows.accuracy.records import memory_cases, unsettled
+from narrows.calibration import coefficients
+from narrows.deployment import Deployment, deploy
+from narrows.hardware import find_accelerator
+from narrows.memory import reserve, start
+from narrows.memory.activations import gathered_bytes, peak, prompts_cut, sampler_of
+from narrows.memory.ledger import error_name, peer_name, runtime_name
+from narrows.memory.resident import absorbed_bytes, padding_bytes
+from narrows.models import load_model
+from narrows.units import GIB
+
+
+def on(gpu: str, model: str = "llama-3.1-8b", **options: object) -> Deployment:
+    return deploy(load_model(model), find_accelerator(gpu), **options)  # type: ignore[arg-type]
+
+
+def test_a_version_that_cuts_long_prompts_profiles_no_sampling() -> None:
+    """vllm-project/vllm#13882 and a server of 0.7.3 on an A10: 131,072 tokens are cut, 8192 are not."""
+    cut, whole = on("a10", engine="vllm==0.7.3"), on("a10", engine="vllm==0.7.3", max_length=8192)
+    assert (prompts_cut(cut), prompts_cut(whole)) == (True, False)
+    known = coefficients("vllm")
+    assert peak(cut, known).sampling < peak(whole, known).sampling / 10
+    assert not prompts_cut(on("a10", engine="vllm==0.12"))
+
+
+def test_volta_cuts_no_prompts() -> None:
+    """vllm-project/vllm#11251: two V100 profile 40,000 tokens, 2.53 GiB."""
+    volta, later = (on(gpu, engine="vllm==0.6.4", max_length=40_000) for gpu in ("v100-sxm2-16gb", "a100-sxm-80gb"))
+    assert (volta.max_num_batched_tokens, later.max_num_batched_tokens) == (40_000, 512)
+    two = on("v100-sxm2-16gb", engine="vllm==0.6.4.post1", max_length=40_000, tensor_parallel=2)
+    assert reserve(two).activations / GIB == pytest.approx(2.53, rel=0.06)
+
+
+def test_ranks_gather_the_logits_of_all() -> None:
+    rows, vocab = 256, 128_256
+    one, two = (on("a100-sxm-80gb", engine="vllm==0.12", tensor_parallel=tp) for tp in (1, 2))
+    assert (gathered_bytes(one, rows), gathered_bytes(two, rows)) == (0, 2 * rows * vocab * 2)
+    assert gathered_bytes(on("a100-sxm-80gb", engine="vllm==0.31", tensor_parallel=2), rows) == 0
+
+
+def test_the_second_runner_does_without_a_fused_sampler_on_older_devices() -> None:
+    assert sampler_of(on("t4", engine="vllm==0.30")) == "plain"
+    found = start(on("t4", "qwen2.5-1.5b-instruct", engine="vllm==0.30", utilization=0.85, max_length=4096))
+    assert found.kv.value / GIB == pytest.approx(8.67, rel=0.03), "a server's log of 0.30.0"
+
+
+def test_mxfp4_experts_are_padded_more_where_marlin_runs_them() -> None:
+    """vllm-project/vllm#23278 states 65.97 GiB for gpt-oss-120b by Marlin, and servers 64.38 by Triton."""
+    triton, marlin = (start(on(gpu, "gpt-oss-120b")).weights / GIB for gpu in ("h100-sxm", "a100-sxm-80gb"))
+    assert triton == pytest.approx(64.38, rel=0.005)
+    assert marlin == pytest.approx(65.97, rel=0.002)
+    assert padding_bytes(on("a100-sxm-80gb")) == 0
+
+
+def test_latent_attention_keeps_its_up_projection_twice_on_quantized_weights() -> None:
+    eight = on("h200-sxm", "deepseek-r1", tensor_parallel=8)
+    assert absorbed_bytes(eight) == 61 * 16 * (128 + 128) * 512 * 2
+    assert start(eight).weights / GIB == pytest.approx(79.74, rel=0.005), "servers of 0.11.2 to 0.20.0"
+    assert absorbed_bytes(on("h200-sxm", "deepseek-v2-lite")) == 0
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "name"),
+    [
+        ("h200-sxm", "0.10", "nccl_bytes_per_peer"),
+        ("h200-sxm", "0.16", None),
+        ("h200-sxm", "0.18", "nvlink_bytes_per_peer"),
+        ("rtx-3090", "0.18", None),
+    ],
+)
+def test_buffers_for_nvlink_come_out_of_the_share_from_0_18_on_hopper(gpu: str, version: str, name: str | None) -> None:
+    assert peer_name(on(gpu, engine=f"vllm=={version}", tensor_parallel=4)) == name
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model", "version", "tp", "error", "runtime"),
+    [
+        ("h100-sxm", "llama-3.1-8b", "0.12", 1, "reserve_error", "runtime_bytes"),
+        ("h100-sxm", "llama-3.1-8b", "0.6.4", 1, "reserve_error_whole_prompts", "runtime_bytes_whole_prompts"),
+        ("h100-sxm", "llama-3.1-8b", "0.12", 2, "reserve_error_beyond_sorted", "runtime_bytes_parallel"),
+        ("h100-sxm", "llama-3.1-8b", "0.20", 2, "reserve_error_beyond", "runtime_bytes_parallel"),
+        ("h100-sxm", "qwen3-vl-30b-a3b-instruct", "0.20", 1, "reserve_error_beyond", "runtime_bytes"),
+        ("gb10-dgx-spark", "llama-3.1-8b", "0.20", 1, "reserve_error_beyond", "runtime_bytes"),
+        ("mi300x", "llama-3.1-8b", "0.13", 1, "reserve_error_beyond_sorted", "runtime_bytes_rocm"),
+    ],
+)
+def test_each_kind_of_server_has_its_own_interval_and_runtime(
+    gpu: str, model: str, version: str, tp: int, error: str, runtime: str
+) -> None:
+    one = on(gpu, model, engine=f"vllm=={version}", tensor_parallel=tp)
+    assert (error_name(one), runtime_name(one)) == (error, runtime)
+
+
+def test_what_one_device_is_known_for_is_narrower_than_what_lies_beyond() -> None:
+    known = coefficients("vllm")
+    plain = known["reserve_error"]
+    for name in ("reserve_error_beyond", "reserve_error_beyond_sorted"):
+        assert known[name].high - known[name].low > 3 * (plain.high - plain.low)
+
+
+def test_the_same_settings_with_another_outcome_settle_nothing() -> None:
+    twice = {case.record.id for case in memory_cases()[0] if unsettled(case)}
+    assert {"pub-009", "pub-010"} <= twice
+    assert "tm-119" not in twice
