@@ -120,6 +120,7 @@ def record(raw: dict[str, Any]) -> dict[str, Any]:
         "connector": "connector" in notes,
         "inconsistent": "INCONSISTENT" in notes,
         "unified": "unified memory" in notes,
+        "text": "limit_mm_per_prompt {'image': 0" in notes,
     }
     kept["flags"] = sorted({*raw.get("flags", ()), *(name for name, is_set in flags.items() if is_set)})
     if model in CONFIG:

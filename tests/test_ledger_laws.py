@@ -11,7 +11,7 @@ from narrows.hardware import find_accelerator
 from narrows.memory import reserve, start
 from narrows.memory.activations import gathered_bytes, peak, prompts_cut, sampler_of
 from narrows.memory.ledger import error_name, peer_name, runtime_name
-from narrows.memory.resident import absorbed_bytes, padding_bytes
+from narrows.memory.resident import absorbed_bytes, deepstack_bytes, padding_bytes, rope_bytes
 from narrows.models import load_model
 from narrows.units import GIB
 
@@ -56,6 +56,29 @@ def test_mxfp4_experts_are_padded_more_where_marlin_runs_them() -> None:
     assert triton == pytest.approx(64.38, rel=0.005)
     assert marlin == pytest.approx(65.97, rel=0.002)
     assert padding_bytes(on("a100-sxm-80gb")) == 0
+
+
+def test_qwen3_vl_keeps_buffers_for_its_deepstack_and_rotary_rows_for_time() -> None:
+    """Servers of 0.16 to 0.20.2 state 58.23 GiB for a step of 8192 tokens."""
+    one = on("h200-sxm", "qwen3-vl-30b-a3b-instruct", engine="vllm==0.18")
+    assert deepstack_bytes(one) == 3 * 8192 * 2048 * 2
+    assert rope_bytes(one) == 4 * 262_144 * 128 * 2
+    assert start(one).weights / GIB == pytest.approx(58.23, abs=0.02)
+    assert deepstack_bytes(on("h200-sxm", "qwen3.5-35b-a3b")) == 0
+
+
+def test_a_vision_tower_has_a_peak_of_its_own() -> None:
+    known = coefficients("vllm")
+    seen = peak(on("h200-sxm", "qwen3-vl-30b-a3b-instruct", engine="vllm==0.18"), known)
+    assert seen.vision == 8192 * 4 * (2 * 4304 + 3 * 1152) * 2
+    assert peak(on("h200-sxm"), known).vision == 0
+
+
+def test_a_server_that_takes_no_images_loads_no_vision_tower() -> None:
+    """A log of Qwen3.6-35B-A3B with no images allowed: 64.69 GiB."""
+    case = next(case for case in memory_cases()[0] if case.record.id == "tm-144")
+    assert "text" in case.record.flags
+    assert case.weights / GIB == pytest.approx(64.69, abs=0.01)
 
 
 def test_latent_attention_keeps_its_up_projection_twice_on_quantized_weights() -> None:

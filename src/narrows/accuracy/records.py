@@ -26,7 +26,7 @@ class MemoryRecord(msgspec.Struct, frozen=True, dict=True):
     `quantization_config`. version_inferred: not stated, but of that time. device: id of the accelerator.
     outcome: `started`, or the stage it failed in: `oom_load` (weights, or the profiled batch beside them), `oom_kv`,
     `oom_graphs`, `oom_warmup` (sampling before it serves), `oom_run` (under load: no failure of the start).
-    flags: what the run had beside its settings.
+    flags: what the run had beside its settings; `text`: images are not served, so the vision tower is not loaded.
     """
 
     id: str
@@ -142,8 +142,13 @@ def case_of(record: MemoryRecord) -> Case:
 
 def _model_of(record: MemoryRecord) -> ModelSpec:
     if record.config is None:
-        return load_model(record.structure, online=False)
-    return read_config({**catalogue_entry(record.structure).config, **record.config}, name=record.model)
+        found = load_model(record.structure, online=False)
+    else:
+        found = read_config({**catalogue_entry(record.structure).config, **record.config}, name=record.model)
+    if "text" not in record.flags:
+        return found
+    towers = tuple(msgspec.structs.replace(tower, served=False) for tower in found.towers)
+    return msgspec.structs.replace(found, towers=towers)
 
 
 @cache

@@ -129,8 +129,15 @@ def expert_elements(layer: Layer, tp: int) -> int:
 
 
 def _vision_elements(tower: Tower) -> int:
-    """Elements per patch alive in a vision tower: twice the widest linear output and three times its input."""
-    linears = [tensor for _, _, tensor in tower.tensors if tensor.use == "linear" and len(tensor.shape) == 2]
+    """Elements per patch alive in a vision tower: twice the widest linear output and three times its input.
+
+    What is not repeated by layer (embeddings, projectors of merged patches) is no part of it.
+    """
+    linears = [
+        tensor
+        for _, repeats, tensor in tower.tensors
+        if repeats > 1 and len(tensor.shape) == 2 and "merger" not in tensor.role
+    ]
     if not linears:
         return 0
     widest = max(linears, key=lambda tensor: tensor.shape[0])

@@ -20,7 +20,8 @@ def rope_bytes(deployment: Deployment) -> int:
 
     Source: vLLM's RotaryEmbedding (Apache-2.0), whole on every rank. Llama-3.1-8B: 131072 × 128 × 2 B = 32 MiB, and
     a server reports 14.9888 GiB where the tensors have 14.9575; Llama-3-8B with 8192 positions: 14.9596. A rotated
-    part smaller than the head (some models) is taken as the whole head.
+    part smaller than the head (some models) is taken as the whole head. Qwen3-VL, whose positions count time too, has
+    rows for four times as many (vLLM's MRotaryEmbedding).
     """
     model = deployment.model
     if model.positions:
@@ -32,7 +33,31 @@ def rope_bytes(deployment: Deployment) -> int:
             widths.append(mixer.head_dim)
         elif isinstance(mixer, LatentAttention):
             widths.append(mixer.rope)
-    return model.max_length * max(widths, default=0) * deployment.dtype.bits // 8
+    rows = model.max_length * (_TIMES if model.family in _TIMED else 1)
+    return rows * max(widths, default=0) * deployment.dtype.bits // 8
+
+
+_TIMED, _TIMES = ("qwen3_vl", "qwen3_vl_moe"), 4
+
+
+def deepstack_bytes(deployment: Deployment) -> int:
+    """Buffers for what a vision tower hands to several of the decoder's layers: a step of hidden vectors for each.
+
+    Source: vLLM's Qwen3-VL (Apache-2.0). With the rotary table, servers report 58.23 GiB for Qwen3-VL-30B-A3B where the
+    tensors have 57.87.
+    """
+    levels = sum(
+        repeats
+        for tower in deployment.model.towers
+        if tower.served
+        for _, repeats, tensor in tower.tensors
+        if tensor.role == _DEEPSTACK
+    )
+    width = deployment.model.hidden * deployment.dtype.bits // 8
+    return levels * deployment.max_num_batched_tokens * width
+
+
+_DEEPSTACK = "vision.deepstack_merger_list.{}.linear_fc2"
 
 
 def padding_bytes(deployment: Deployment) -> int:
@@ -77,4 +102,4 @@ def absorbed_bytes(deployment: Deployment) -> int:
 
 def loaded_beside(deployment: Deployment) -> int:
     """All of these, on one rank."""
-    return rope_bytes(deployment) + padding_bytes(deployment) + absorbed_bytes(deployment)
+    return sum(each(deployment) for each in (rope_bytes, deepstack_bytes, padding_bytes, absorbed_bytes))
