@@ -9,7 +9,7 @@ from narrows.calibration import coefficients
 from narrows.deployment import Deployment, deploy
 from narrows.hardware import find_accelerator
 from narrows.memory import reserve, start
-from narrows.memory.activations import gathered_bytes, peak, prompts_cut, sampler_of
+from narrows.memory.activations import encoded_tokens, gathered_bytes, peak, prompts_cut, sampler_of, vision_bytes
 from narrows.memory.ledger import error_name, peer_name, runtime_name
 from narrows.memory.resident import absorbed_bytes, deepstack_bytes, padding_bytes, rope_bytes
 from narrows.models import load_model
@@ -68,10 +68,30 @@ def test_qwen3_vl_keeps_buffers_for_its_deepstack_and_rotary_rows_for_time() -> 
 
 
 def test_a_vision_tower_has_a_peak_of_its_own() -> None:
+    """An image of the largest size is profiled, 16,384 tokens of four patches, whatever the step holds."""
+    one = on("h200-sxm", "qwen3-vl-30b-a3b-instruct", engine="vllm==0.18")
     known = coefficients("vllm")
-    seen = peak(on("h200-sxm", "qwen3-vl-30b-a3b-instruct", engine="vllm==0.18"), known)
-    assert seen.vision == 8192 * 4 * (2 * 4304 + 3 * 1152) * 2
+    plain = 16_384 * 4 * (2 * 4304 + 3 * 1152) * 2
+    assert peak(one, known).vision == int(plain * known["vision_copies"].value)
+    assert vision_bytes(one, one.model.towers[0]) == plain
+    assert peak(one, known).largest == peak(one, known).vision
+    wide = on("h200-sxm", "qwen3-vl-30b-a3b-instruct", engine="vllm==0.18", max_num_batched_tokens=32_768)
+    assert encoded_tokens(wide, wide.model.towers[0]) == 32_768
     assert peak(on("h200-sxm"), known).vision == 0
+
+
+def test_what_the_tower_hands_over_is_there_while_the_decoder_is_profiled() -> None:
+    known, options = coefficients("vllm"), {"engine": "vllm==0.12", "max_num_seqs": 1024}
+    seen = peak(on("h200-sxm", "qwen3-vl-30b-a3b-instruct", **options), known)
+    text = peak(on("h200-sxm", "qwen3-30b-a3b", **options), known)
+    assert seen.sampling - text.sampling == 16_384 * 4 * 2048 * 2
+
+
+def test_towers_without_rotation_are_taken_as_they_are() -> None:
+    """vllm-project/vllm#21489: 9.96 GiB for gemma-3-4b-it are sampling's, so 16,384 tokens of images take no more."""
+    one = on("b200-sxm", "gemma-3-4b-it", engine="vllm==0.10", max_num_batched_tokens=16_384, max_num_seqs=1024)
+    found = peak(one, coefficients("vllm"))
+    assert found.vision == 16_384 * 16 * (2 * 4304 + 3 * 1152) * 2 < found.sampling
 
 
 def test_a_server_that_takes_no_images_loads_no_vision_tower() -> None:

@@ -20,6 +20,7 @@ from narrows.memory.activations import (
     peak,
     prompts_cut,
     sampler_of,
+    vision_bytes,
 )
 from narrows.memory.ledger import GRAPH_BASE, UNMEASURED, peer_name, reserve, runtime_name, spread
 
@@ -47,7 +48,7 @@ PRIORS = {
     ),
     "forward_copies": (1.0, "copies", 0.8, 1.3, "first principles: what is alive at the widest place of a layer"),
     "expert_copies": (2.0, "copies", 1.0, 3.0, "assumed: input and output of an expert's workspace are live at once"),
-    "vision_patches_per_token": (4.0, "patches", 1.0, 16.0, "assumed: two by two patches become one token"),
+    "vision_copies": (1.0, "copies", 0.8, 3.0, "first principles: what is alive at the widest place of a layer"),
     "runtime_bytes": (128.0 * MIB, "B", 64.0 * MIB, 256.0 * MIB, "assumed"),
     "runtime_bytes_whole_prompts": (256.0 * MIB, "B", 128.0 * MIB, 512.0 * MIB, "assumed"),
     "runtime_bytes_rocm": (512.0 * MIB, "B", 100.0 * MIB, 1536.0 * MIB, "assumed"),
@@ -75,6 +76,7 @@ VERSIONS = {
     "sampler_flashinfer_bytes_per_logit": "0.21 to 0.28",
     "sampler_second_runner_bytes_per_logit": "from 0.26 (dense models) and 0.29",
     "sampler_plain_bytes_per_logit": "as the second runner, on devices below compute capability 8.0",
+    "vision_copies": "towers with rotary positions",
     "runtime_bytes": "from 0.8",
     "runtime_bytes_whole_prompts": "before 0.8",
     "nccl_bytes_per_peer": "before 0.11.1",
@@ -133,6 +135,7 @@ def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
     for sampler in ("sort", "triton", "flashinfer"):
         learn(f"sampler_{sampler}_bytes_per_logit", _per_logit(sampler))
     learn("runtime_bytes_rocm", _rocm)
+    learn("vision_copies", _vision_copies)
     learn("forward_copies", _forward_copies)
     learn("expert_copies", _expert_copies)
     learn("runtime_bytes_parallel", _parallel_runtime)
@@ -295,6 +298,21 @@ def _forward_copies(case: Case, known: Coefficients) -> float | None:
 def _expert_copies(case: Case, known: Coefficients) -> float | None:
     parts = _forward(case, known, experts=True)
     return parts and (parts[2] - parts[0] * known["forward_copies"].value) / parts[1]
+
+
+def _vision_copies(case: Case, known: Coefficients) -> float | None:
+    """Where the tower's peak is all there is: neither sampling nor a forward pass comes near what the log tells."""
+    deployment = case.deployment
+    if deployment.accelerator.vendor != "nvidia":
+        return None
+    plain = max(
+        (vision_bytes(deployment, one) for one in deployment.model.towers if one.served and one.rotary), default=0
+    )
+    found = _activations(case, known) if plain else None
+    if found is None:
+        return None
+    moments = peak(deployment, known)
+    return found / plain if found > 1.2 * max(moments.sampling, moments.forward) else None
 
 
 def _parallel_runtime(case: Case, known: Coefficients) -> float | None:

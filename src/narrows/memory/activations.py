@@ -144,6 +144,43 @@ def _vision_elements(tower: Tower) -> int:
     return 2 * widest.shape[0] + 3 * widest.shape[1]
 
 
+def _serving(deployment: Deployment) -> list[Tower]:
+    return [tower for tower in deployment.model.towers if tower.served]
+
+
+def encoded_tokens(deployment: Deployment, tower: Tower) -> int:
+    """Tokens of images that are profiled: a step of them, but at least one image of the largest size."""
+    return max(deployment.max_num_batched_tokens, tower.largest)
+
+
+def vision_bytes(deployment: Deployment, tower: Tower, coefficients: Coefficients | None = None) -> float:
+    """The peak of a vision tower, whole on each rank.
+
+    Towers that rotate queries and keys do so in 32 bits, with copies: `vision_copies` says how much that comes to.
+    """
+    copies = coefficients["vision_copies"].value if tower.rotary and coefficients is not None else 1.0
+    patches = encoded_tokens(deployment, tower) * tower.patches
+    return patches * _vision_elements(tower) * copies * deployment.dtype.bits // 8
+
+
+def _images_bytes(deployment: Deployment) -> int:
+    """What vision towers hand to the decoder: it is there while the decoder is profiled.
+
+    Source: vLLM's profile_run (Apache-2.0), its encoder cache. Deepstack towers hand over a vector for each depth.
+    """
+    encoders = [tower for tower in _serving(deployment) if _vision_elements(tower)]
+    width = deployment.model.hidden * deployment.dtype.bits // 8
+    return sum(encoded_tokens(deployment, tower) * (1 + deepstack_levels(tower)) * width for tower in encoders)
+
+
+def deepstack_levels(tower: Tower) -> int:
+    """Depths of a vision tower whose output goes to the decoder beside the last one's."""
+    return sum(repeats for _, repeats, tensor in tower.tensors if tensor.role == _DEEPSTACK)
+
+
+_DEEPSTACK = "vision.deepstack_merger_list.{}.linear_fc2"
+
+
 def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     """The activation peak of one rank, moment by moment."""
     model, tp = deployment.model, deployment.tensor_parallel
@@ -161,14 +198,14 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     per_logit = coefficients[f"sampler_{sampler}_bytes_per_logit"].value if samples else 0.0
     if sampler in ("plain", "second_runner"):
         per_logit /= tp
-    patches = coefficients["vision_patches_per_token"].value
-    towers = [_vision_elements(tower) for tower in model.towers if tower.served]
+    images = _images_bytes(deployment)
     return Peak(
-        forward=int(tokens * forward * width),
+        forward=int(tokens * forward * width) + images,
         sampling=int(rows * model.vocab * per_logit)
         + (gathered_bytes(deployment, rows) if samples else 0)
-        + tokens * model.hidden * width,
-        vision=int(tokens * patches * max(towers, default=0) * width),
+        + tokens * model.hidden * width
+        + images,
+        vision=max((int(vision_bytes(deployment, tower, coefficients)) for tower in _serving(deployment)), default=0),
         rows=rows,
         sampler=sampler,
     )

@@ -7,7 +7,7 @@ import msgspec
 from narrows.calibration import Coefficients, coefficients
 from narrows.calibration.store import correction_for
 from narrows.deployment import Deployment
-from narrows.memory.activations import Peak, captures, graphs_inside, peak
+from narrows.memory.activations import Peak, captures, encoded_tokens, graphs_inside, peak, vision_bytes
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
 from narrows.text import Text
@@ -221,12 +221,14 @@ def _peak_basis(deployment: Deployment, moments: Peak, known: Coefficients) -> T
             basis=per_logit.told,
         )
     if moments.largest == moments.vision:
-        patches = known["vision_patches_per_token"]
+        tower = max(
+            (one for one in deployment.model.towers if one.served), key=lambda one: vision_bytes(deployment, one, known)
+        )
         return Text(
             "activations: images of a step of {tokens} tokens, {patches} patches per token ({basis})",
-            tokens=deployment.max_num_batched_tokens,
-            patches=patches.value,
-            basis=patches.told,
+            tokens=encoded_tokens(deployment, tower),
+            patches=tower.patches,
+            basis=known["vision_copies"].told,
         )
     copies = known["forward_copies"]
     return Text(

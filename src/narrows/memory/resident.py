@@ -6,6 +6,7 @@ Engines count them as weights ("Model loading took …"). Bytes of one rank.
 from __future__ import annotations
 
 from narrows.deployment import Deployment
+from narrows.memory.activations import deepstack_levels
 from narrows.models.mixers import Attention, LatentAttention
 from narrows.precision import UNQUANTIZED, Mxfp4
 
@@ -46,18 +47,9 @@ def deepstack_bytes(deployment: Deployment) -> int:
     Source: vLLM's Qwen3-VL (Apache-2.0). With the rotary table, servers report 58.23 GiB for Qwen3-VL-30B-A3B where the
     tensors have 57.87.
     """
-    levels = sum(
-        repeats
-        for tower in deployment.model.towers
-        if tower.served
-        for _, repeats, tensor in tower.tensors
-        if tensor.role == _DEEPSTACK
-    )
+    levels = sum(deepstack_levels(tower) for tower in deployment.model.towers if tower.served)
     width = deployment.model.hidden * deployment.dtype.bits // 8
     return levels * deployment.max_num_batched_tokens * width
-
-
-_DEEPSTACK = "vision.deepstack_merger_list.{}.linear_fc2"
 
 
 def padding_bytes(deployment: Deployment) -> int:
