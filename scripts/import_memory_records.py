@@ -28,16 +28,16 @@ STRUCTURE = {
     "typhoon-ai/typhoon-s-thaillm-8b-instruct-research-preview": "Qwen/Qwen3-8B",
     "Qwen/Qwen3-Coder-30B-A3B-Instruct": "Qwen/Qwen3-30B-A3B-Instruct-2507",
     "Qwen/Qwen2.5-7B-Instruct-AWQ": "Qwen/Qwen2.5-7B-Instruct",
+    "Qwen/QwQ-32B-AWQ": "Qwen/QwQ-32B",
     "Qwen/Qwen3.6-35B-A3B": "Qwen/Qwen3.5-35B-A3B",
 }
 """Model of a record → catalogue entry with the same structure."""
 
-CONFIG: dict[str, dict[str, Any]] = {
-    "Qwen/Qwen2.5-7B-Instruct-AWQ": {
-        "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True},
-        "torch_dtype": "float16",
-    },
+_AWQ: dict[str, Any] = {
+    "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True},
+    "torch_dtype": "float16",
 }
+CONFIG: dict[str, dict[str, Any]] = {"Qwen/Qwen2.5-7B-Instruct-AWQ": _AWQ, "Qwen/QwQ-32B-AWQ": _AWQ}
 """Model of a record → fields of its config that the entry with the same structure has otherwise."""
 
 QUANTIZED_AS = {"tm-120": "Qwen/Qwen3-30B-A3B-FP8"}
