@@ -10,7 +10,7 @@ from narrows.deployment import Deployment, deploy
 from narrows.hardware import find_accelerator
 from narrows.memory import reserve, start
 from narrows.memory.activations import encoded_tokens, gathered_bytes, peak, prompts_cut, sampler_of, vision_bytes
-from narrows.memory.ledger import error_name, peer_name, runtime_name
+from narrows.memory.ledger import error_name, graph_name, peer_name, runtime_name
 from narrows.memory.resident import absorbed_bytes, deepstack_bytes, padding_bytes, rope_bytes
 from narrows.models import load_model
 from narrows.units import GIB
@@ -151,3 +151,33 @@ def test_the_same_settings_with_another_outcome_settle_nothing() -> None:
     twice = {case.record.id for case in memory_cases()[0] if unsettled(case)}
     assert {"pub-009", "pub-010"} <= twice
     assert "tm-119" not in twice
+
+
+def test_sampling_is_warmed_up_beside_the_graphs() -> None:
+    """vllm-project/vllm#15105: 0.95 of a 24 GB device fails with 1024 sequences to sample."""
+    options = {"engine": "vllm==0.8.0", "tensor_parallel": 2, "max_length": 30_000}
+    high, low = (on("rtx-4090", "qwen3-32b-awq", utilization=share, **options) for share in (0.95, 0.9))
+    assert (start(high).stage, start(low).stage) == ("graphs", "started")
+    assert reserve(high).graphs < reserve(high).activations, "the profiled batch alone would have left enough"
+    old = on("rtx-4090", "qwen2.5-7b-instruct", engine="vllm==0.6.4", utilization=0.96, max_length=4096)
+    assert start(old).stage == "started"
+
+
+def test_the_same_server_starts_with_0_8_5_and_fails_with_0_11() -> None:
+    """vllm-project/vllm#27782: four 24 GB devices, experts cut over them; the newer version captures more graphs."""
+    stages = [
+        start(on("rtx-4090", "qwen3-30b-a3b", engine=f"vllm=={version}", tensor_parallel=4)).stage
+        for version in ("0.8.5", "0.11.0")
+    ]
+    assert stages == ["started", "graphs"]
+
+
+def test_graphs_take_more_by_layer_and_where_experts_are_cut() -> None:
+    names = {
+        (model, tp): graph_name(on("h100-sxm", model, tensor_parallel=tp))
+        for model in ("qwen3-32b", "qwen3-30b-a3b")
+        for tp in (1, 2)
+    }
+    assert [name.endswith("cut_experts") for name in names.values()] == [False, False, False, True]
+    small, large = (reserve(on("h200-sxm", name, engine="vllm==0.22")).graphs for name in ("qwen3-0.6b", "qwen3-32b"))
+    assert large / small == pytest.approx(64 / 28, rel=0.001)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from narrows.accuracy.priors import PRIORS, TABLE, VERSIONS
 from narrows.accuracy.records import Case
 from narrows.calibration import Coefficient, Coefficients
 from narrows.memory.activations import (
@@ -22,71 +23,15 @@ from narrows.memory.activations import (
     sampler_of,
     vision_bytes,
 )
-from narrows.memory.ledger import GRAPH_BASE, UNMEASURED, peer_name, reserve, runtime_name, spread
-
-MIB = 2**20
-
-_TABLE = "memory of the sampling kernels in vllm-project/vllm#33538, 1024 × 131072 and 512 × 131072 logits"
-_BEYOND = "assumed: three times that of one device, as for versions that were not scored"
-PRIORS = {
-    "sampler_sort_bytes_per_logit": (40.0, "B", 36.0, 44.0, _TABLE),
-    "sampler_triton_bytes_per_logit": (14.0, "B", 12.0, 16.0, f"{_TABLE}, and the logits in 16 bits"),
-    "sampler_flashinfer_bytes_per_logit": (15.0, "B", 13.0, 17.0, f"{_TABLE}, and the logits in 16 bits"),
-    "sampler_second_runner_bytes_per_logit": (
-        34.0,
-        "B",
-        15.0,
-        46.0,
-        "assumed from one log: v0.31.0 keeps 1.7 GiB for Llama-3.1-8B on an A100 with 256 sequences",
-    ),
-    "sampler_plain_bytes_per_logit": (
-        8.0,
-        "B",
-        4.0,
-        14.0,
-        "first principles: the logits in 32 bits, and their probabilities",
-    ),
-    "forward_copies": (1.0, "copies", 0.8, 1.3, "first principles: what is alive at the widest place of a layer"),
-    "expert_copies": (2.0, "copies", 1.0, 3.0, "assumed: input and output of an expert's workspace are live at once"),
-    "vision_copies": (1.0, "copies", 0.8, 3.0, "first principles: what is alive at the widest place of a layer"),
-    "runtime_bytes": (128.0 * MIB, "B", 64.0 * MIB, 256.0 * MIB, "assumed"),
-    "runtime_bytes_whole_prompts": (256.0 * MIB, "B", 128.0 * MIB, 512.0 * MIB, "assumed"),
-    "runtime_bytes_rocm": (512.0 * MIB, "B", 100.0 * MIB, 1536.0 * MIB, "assumed"),
-    "runtime_bytes_parallel": (160.0 * MIB, "B", 64.0 * MIB, 512.0 * MIB, "assumed"),
-    "nccl_bytes_per_peer": (320.0 * MIB, "B", 64.0 * MIB, 1024.0 * MIB, "assumed"),
-    "graph_bytes_per_capture": (4.0 * MIB, "B", 2.0 * MIB, 10.0 * MIB, "assumed"),
-    "context_bytes": (
-        600.0 * MIB,
-        "B",
-        400.0 * MIB,
-        1024.0 * MIB,
-        "a H100 has 78.57 of 79.18 GiB free when vLLM starts (log of v0.10.2)",
-    ),
-    "nvlink_bytes_per_peer": (320.0 * MIB, "B", 64.0 * MIB, 1024.0 * MIB, "assumed: as NCCL's before 0.11.1"),
-    "reserve_error": (0.0, "ratio", -1.0, 1.0, "assumed"),
-    "reserve_error_whole_prompts": (0.0, "ratio", -1.0, 1.0, "assumed"),
-    "reserve_error_beyond_sorted": (0.0, "ratio", -UNMEASURED, UNMEASURED, _BEYOND),
-    "reserve_error_beyond": (0.0, "ratio", -UNMEASURED, UNMEASURED, _BEYOND),
-}
-"""Where no record says anything: value, unit, low, high, basis. A prior is a fact or an assumption, never a fit."""
-
-VERSIONS = {
-    "sampler_sort_bytes_per_logit": "before 0.17; devices below compute capability 8.0 also later",
-    "sampler_triton_bytes_per_logit": "0.17 to 0.20",
-    "sampler_flashinfer_bytes_per_logit": "0.21 to 0.28",
-    "sampler_second_runner_bytes_per_logit": "from 0.26 (dense models) and 0.29",
-    "sampler_plain_bytes_per_logit": "as the second runner, on devices below compute capability 8.0",
-    "vision_copies": "towers with rotary positions",
-    "runtime_bytes": "from 0.8",
-    "runtime_bytes_whole_prompts": "before 0.8",
-    "nccl_bytes_per_peer": "before 0.11.1",
-    "nvlink_bytes_per_peer": "from 0.18, on Hopper and newer",
-    "reserve_error": "from 0.8: one NVIDIA device, text alone",
-    "reserve_error_whole_prompts": "before 0.8",
-    "reserve_error_beyond_sorted": "0.8 to 0.16: several devices, images, unified memory, other vendors",
-    "reserve_error_beyond": "from 0.17: several devices, images, unified memory, other vendors",
-}
-"""Versions that a coefficient bears on; the others bear on all."""
+from narrows.memory.ledger import (
+    GRAPH_BASE,
+    graph_name,
+    layers_of,
+    peer_name,
+    reserve,
+    runtime_name,
+    spread,
+)
 
 
 class Seen(NamedTuple):
@@ -141,7 +86,8 @@ def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
     learn("runtime_bytes_parallel", _parallel_runtime)
     for name in ("nccl_bytes_per_peer", "nvlink_bytes_per_peer"):
         learn(name, _per_peer(name))
-    learn("graph_bytes_per_capture", _per_capture)
+    for name in ("graph_bytes_per_layer", "graph_bytes_per_layer_cut_experts"):
+        learn(name, _per_layer(name))
     return known
 
 
@@ -156,8 +102,8 @@ class Missed(NamedTuple):
 def with_error(known: Coefficients, errors: Sequence[Missed], engine: str = "vllm") -> Coefficients:
     """The coefficients with the 80 % interval of the errors of each kind.
 
-    A record to come is of a source to come, so each source has one vote, the one to come too. Below nine sources no
-    tenth can be told from their extremes: the interval then holds those and the assumed one.
+    A record to come is of a source to come, so each source has one vote. Below nine sources no tenth can be told from
+    their extremes: the interval then holds those and the assumed one.
     """
     found = dict(known)
     for name in sorted({one.name for one in errors}):
@@ -175,9 +121,9 @@ def with_error(known: Coefficients, errors: Sequence[Missed], engine: str = "vll
 
 
 def _upper(seen: Sequence[tuple[str, float]]) -> float:
-    """The value that nine tenths of the sources' votes are not above, with one vote for a source not seen."""
+    """The value that nine tenths of the sources' votes are not above."""
     of = Counter(origin for origin, _ in seen)
-    wanted, votes = 0.9 * (len(of) + 1), 0.0
+    wanted, votes = 0.9 * len(of), 0.0
     for origin, value in sorted(seen, key=lambda one: one[1]):
         votes += 1 / of[origin]
         if votes >= wanted - 1e-9:
@@ -341,12 +287,17 @@ def _per_peer(name: str) -> Callable[[Case, Coefficients], float | None]:
     return observe
 
 
-def _per_capture(case: Case, known: Coefficients) -> float | None:
-    record, number = case.record, captures(case.deployment)
-    if case.deployment.accelerator.vendor != "nvidia":  # graphs of another runtime
-        return None
-    taken = record.graph_estimate_bytes if record.graph_estimate_bytes is not None else record.graph_bytes
-    return taken / (number + GRAPH_BASE) if number and taken is not None and taken > 0 else None
+def _per_layer(name: str) -> Callable[[Case, Coefficients], float | None]:
+    def observe(case: Case, _: Coefficients) -> float | None:
+        record, deployment, number = case.record, case.deployment, captures(case.deployment)
+        if deployment.accelerator.vendor != "nvidia" or graph_name(deployment) != name:  # graphs of another runtime
+            return None
+        taken = record.graph_estimate_bytes if record.graph_estimate_bytes is not None else record.graph_bytes
+        if not number or taken is None or taken <= 0:
+            return None
+        return taken / (number + GRAPH_BASE) / layers_of(deployment)
+
+    return observe
 
 
 # --- from observations to a coefficient ----------------------------------------------------------------------------
@@ -361,9 +312,10 @@ def _learnt(engine: str, name: str, found: list[Seen]) -> Coefficient:
     by_source: dict[str, list[float]] = defaultdict(list)
     for one in found:
         by_source[one.origin].append(one.value)
-    value = median(median(values) for values in by_source.values())
-    values = sorted(one.value for one in found)
     prior = PRIORS[name]
+    measured = [prior[0]] if prior[4].startswith(TABLE) else []  # a table of measurements is a source too
+    value = median([*(median(values) for values in by_source.values()), *measured])
+    values = sorted(one.value for one in found)
     cut = len(values) // 10
     low, high = values[cut], values[-1 - cut]
     if len(by_source) < 5:  # too few to know the spread: as wide as the prior is, around the value

@@ -14,6 +14,7 @@ from narrows.text import BadInput, Text
 
 T = TypeVar("T")
 Sampler = Literal["sort", "triton", "flashinfer"]
+Captured = Literal["decode", "pieces", "both_fine", "both"]
 
 
 class SchedulerDefault(msgspec.Struct, frozen=True):
@@ -56,6 +57,7 @@ class _Facts(msgspec.Struct, frozen=True):
     source: str
     gpu_memory_utilization: tuple[Since[float], ...]
     graphs_in_budget: tuple[Since[bool], ...]
+    captured: tuple[Since[Captured], ...]
     nccl_in_budget: tuple[Since[bool], ...]
     nvlink_in_budget: tuple[Since[bool], ...]
     counts_reserved: tuple[Since[bool], ...]
@@ -74,6 +76,8 @@ class Engine(msgspec.Struct, frozen=True):
 
     gpu_memory_utilization: share of the device's memory the engine claims for weights, activations and KV cache.
     graphs_in_budget: memory of CUDA graphs comes out of that share (newer versions) or on top of it.
+    captured: which CUDA graphs there are: of decode steps, of any step piece by piece, or both; `both_fine`: with more
+        sizes for the large ones.
     nccl_in_budget: the communication library's buffers come out of that share (older versions) or on top of it.
     nvlink_in_budget: those it makes for NVLink on Hopper and newer devices do, with or without the others.
     counts_reserved: the peak counts all that the allocator has reserved (older versions), not what was in use.
@@ -92,6 +96,7 @@ class Engine(msgspec.Struct, frozen=True):
     gpu_memory_utilization: float
     gpu_memory_utilization_flag: str
     graphs_in_budget: bool
+    captured: Captured
     nccl_in_budget: bool
     nvlink_in_budget: bool
     counts_reserved: bool
@@ -137,6 +142,7 @@ features by hardware; vllm-project/vllm#11251 profiles 40,000 tokens on two V100
 _BY_VERSION = (
     "gpu_memory_utilization",
     "graphs_in_budget",
+    "captured",
     "nccl_in_budget",
     "nvlink_in_budget",
     "counts_reserved",

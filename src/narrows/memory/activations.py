@@ -213,17 +213,20 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
 
 def captures(deployment: Deployment) -> int:
     """CUDA graphs that are captured: one per batch size up to twice the sequences, at most 512, and one more per
-    size up to the sequences for decode alone.
+    size up to the sequences for decode alone; older versions have one of the two.
 
-    Sizes: 1, 2, 4, then every 8 up to 256, then every 16. Source: vLLM's logs ("PIECEWISE=51 (largest=512),
-    FULL=35 (largest=256)").
+    Sizes: 1, 2, 4, then every 8 up to 256, then every 16 (before 0.12 every 8). Source: vLLM's logs ("PIECEWISE=51
+    (largest=512), FULL=35 (largest=256)").
     """
+    which = deployment.engine.captured
+    step = 16 if which == "both" else 8
 
     def sizes(largest: int) -> int:
         small = sum(1 for size in (1, 2, 4) if size <= largest)
-        return small + min(largest, 256) // 8 + max(0, largest - 256) // 16
+        return small + min(largest, 256) // 8 + max(0, largest - 256) // step
 
     if not deployment.graphs:
         return 0
     rows = min(deployment.max_num_seqs, deployment.max_num_batched_tokens)
-    return sizes(min(2 * rows, 512)) + sizes(min(rows, 512))
+    decode = 0 if which == "pieces" else sizes(min(rows, 512))
+    return decode if which == "decode" else sizes(min(2 * rows, 512)) + decode

@@ -7,7 +7,15 @@ import msgspec
 from narrows.calibration import Coefficients, coefficients
 from narrows.calibration.store import correction_for
 from narrows.deployment import Deployment
-from narrows.memory.activations import Peak, captures, encoded_tokens, graphs_inside, peak, vision_bytes
+from narrows.memory.activations import (
+    Peak,
+    captures,
+    encoded_tokens,
+    expert_elements,
+    graphs_inside,
+    peak,
+    vision_bytes,
+)
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
 from narrows.text import Text
@@ -82,8 +90,9 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     known = coefficients(deployment.engine.name) if given is None else given
     moments = peak(deployment, known)
     runtime, runtime_basis = _runtime(deployment, known)
-    per_capture = known["graph_bytes_per_capture"]
-    graphs = int((captures(deployment) + GRAPH_BASE) * per_capture.value) if deployment.graphs else 0
+    per_layer = known[graph_name(deployment)]
+    each = per_layer.value * layers_of(deployment)
+    graphs = int((captures(deployment) + GRAPH_BASE) * each) if deployment.graphs else 0
     inside = graphs_inside(deployment)
     estimated = moments.largest + runtime + (graphs if inside else 0)
     tables = loaded_beside(deployment)
@@ -109,8 +118,8 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
                 "graphs: {number} captures (and as much as {base} for the first) × {size} ({basis}), {where}",
                 number=captures(deployment),
                 base=GRAPH_BASE,
-                size=binary(per_capture.value),
-                basis=per_capture.told,
+                size=binary(each),
+                basis=per_layer.told,
                 where=Text("inside the engine's share") if inside else Text("on top of the engine's share"),
             )
         )
@@ -156,6 +165,19 @@ def _assumed_at(known: Coefficients, end: str) -> Coefficients:
     return {
         name: one if one.n else msgspec.structs.replace(one, value=getattr(one, end)) for name, one in known.items()
     }
+
+
+def layers_of(deployment: Deployment) -> int:
+    """Layers of one rank: a captured graph holds the operators of each."""
+    layers = sum(len(indices) for _, indices in deployment.model.kinds)
+    return -(-layers // deployment.pipeline_parallel)
+
+
+def graph_name(deployment: Deployment) -> str:
+    """The coefficient of one captured layer: experts cut over devices take twice what others do."""
+    cut = deployment.tensor_parallel > 1
+    experts = any(expert_elements(layer, 1) for layer, _ in deployment.model.kinds)
+    return "graph_bytes_per_layer_cut_experts" if cut and experts else "graph_bytes_per_layer"
 
 
 def spread(estimated: float) -> float:
