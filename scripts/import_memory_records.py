@@ -2,9 +2,9 @@
 
     python scripts/import_memory_records.py ENGINE_MEMORY_RECORDS.jsonl
 
+Merges that file with the records of scripts/data/memory-records-gathered.jsonl (its README says how they were taken).
 Carries figures, settings and the address of each source, no prose. `STRUCTURE` says which catalogue entry has the
-same tensors where a record's model is a fine-tune or goes by another name; `SETTINGS` adds what the record's own
-source says elsewhere; `REASONS` names, by rule, what a record has that a prediction from its settings cannot see.
+same tensors where a record's model is a fine-tune or goes by another name, `CONFIG` which fields of its config differ.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 TARGET = Path(__file__).resolve().parent.parent / "src/narrows/accuracy/data/memory-records.jsonl"
+GATHERED = Path(__file__).resolve().parent / "data/memory-records-gathered.jsonl"
 
 GIB = 2**30
 
@@ -25,8 +26,19 @@ STRUCTURE = {
     "Llama-3 70B (PPO actor)": "meta-llama/Meta-Llama-3-70B",
     "deepseek-ai/DeepSeek-Coder-V2-Instruct": "deepseek-ai/DeepSeek-V2",
     "typhoon-ai/typhoon-s-thaillm-8b-instruct-research-preview": "Qwen/Qwen3-8B",
+    "Qwen/Qwen3-Coder-30B-A3B-Instruct": "Qwen/Qwen3-30B-A3B-Instruct-2507",
+    "Qwen/Qwen2.5-7B-Instruct-AWQ": "Qwen/Qwen2.5-7B-Instruct",
+    "Qwen/QwQ-32B-AWQ": "Qwen/QwQ-32B",
+    "Qwen/Qwen3.6-35B-A3B": "Qwen/Qwen3.5-35B-A3B",
 }
 """Model of a record → catalogue entry with the same structure."""
+
+_AWQ: dict[str, Any] = {
+    "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True},
+    "torch_dtype": "float16",
+}
+CONFIG: dict[str, dict[str, Any]] = {"Qwen/Qwen2.5-7B-Instruct-AWQ": _AWQ, "Qwen/QwQ-32B-AWQ": _AWQ}
+"""Model of a record → fields of its config that the entry with the same structure has otherwise."""
 
 QUANTIZED_AS = {"tm-120": "Qwen/Qwen3-30B-A3B-FP8"}
 """Records of a quantized checkpoint named only by its flag."""
@@ -50,12 +62,13 @@ NUMBERS = {
     "activation_peak_gib": "activation_bytes",
     "non_torch_gib": "non_torch_bytes",
     "cuda_graph_gib": "graph_bytes",
+    "graph_estimate_gib": "graph_estimate_bytes",
     "total_gpu_gib": "usable_bytes",
 }
 SAME = (
     "id", "source", "engine", "split", "model", "quantization", "kv_cache_dtype", "model_dtype", "gpu_count", "tp",
     "pp", "dp", "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "enforce_eager",
-    "block_size", "kv_tokens", "gpu_blocks", "outcome", "family",
+    "block_size", "kv_tokens", "gpu_blocks", "outcome", "family", "version_inferred",
 )  # fmt: skip
 
 DEVICES = {
@@ -107,14 +120,17 @@ def record(raw: dict[str, Any]) -> dict[str, Any]:
         "connector": "connector" in notes,
         "inconsistent": "INCONSISTENT" in notes,
         "unified": "unified memory" in notes,
+        "text": "limit_mm_per_prompt {'image': 0" in notes,
     }
-    kept["flags"] = sorted(name for name, is_set in flags.items() if is_set)
+    kept["flags"] = sorted({*raw.get("flags", ()), *(name for name, is_set in flags.items() if is_set)})
+    if model in CONFIG:
+        kept["config"] = CONFIG[model]
     return kept
 
 
 def main() -> None:
     """Write the file."""
-    rows = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
+    rows = [json.loads(line) for path in (Path(sys.argv[1]), GATHERED) for line in path.read_text().splitlines()]
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(record(row), ensure_ascii=False) + "\n" for row in rows)
     TARGET.write_text(text)

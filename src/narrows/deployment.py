@@ -132,7 +132,9 @@ def deploy(
         max_num_seqs=whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs),
         max_num_batched_tokens=whole(
             "--max-num-batched-tokens",
-            facts.step_tokens(length, defaults) if max_num_batched_tokens is None else max_num_batched_tokens,
+            facts.step_tokens(length, defaults, accelerator.compute_capability)
+            if max_num_batched_tokens is None
+            else max_num_batched_tokens,
         ),
         utilization=_share(facts, utilization),
         graphs=not enforce_eager,

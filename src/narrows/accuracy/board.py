@@ -36,7 +36,7 @@ class Score(msgspec.Struct, frozen=True):
 class Outcomes(msgspec.Struct, frozen=True):
     """Started or not: how many of each were said to be so. recall: share of the failures that were foreseen.
 
-    group: `all` records with a known device, or those without a reason of their own to differ.
+    group: `all` records with a known device, those with nothing else on it, or those without a named reason to differ.
     by_stage: stage a log died in → (foreseen as a failure, foreseen at that stage, in all).
     """
 
@@ -51,9 +51,20 @@ class Outcomes(msgspec.Struct, frozen=True):
     by_stage: dict[str, tuple[int, int, int]]
 
 
+class Starts(msgspec.Struct, frozen=True):
+    """One group's starts and failures (a version, device or family), and how many of each were foreseen."""
+
+    group: str
+    started: int
+    started_right: int
+    failed: int
+    failed_right: int
+
+
 class Interval(msgspec.Struct, frozen=True):
     """Share of reported values inside the 80 % intervals, and the intervals' mean width relative to the reported."""
 
+    group: str
     n: int
     coverage: float
     mean_width: float
@@ -86,5 +97,7 @@ class MemoryScores(msgspec.Struct, frozen=True):
     scores: tuple[Score, ...]
     groups: tuple[Score, ...]
     outcomes: tuple[Outcomes, ...]
+    starts: tuple[Starts, ...]
     interval: Interval
+    intervals: tuple[Interval, ...]
     outliers: tuple[Outlier, ...]

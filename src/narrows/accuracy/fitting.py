@@ -2,63 +2,36 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
 import msgspec
 
-from narrows.accuracy.records import Case, reason_of
+from narrows.accuracy.priors import PRIORS, TABLE, VERSIONS
+from narrows.accuracy.records import Case
 from narrows.calibration import Coefficient, Coefficients
-from narrows.memory.activations import captures, dense_elements, expert_elements, graphs_inside, peak, sampler_of
-from narrows.memory.ledger import GRAPH_BASE, reserve, spread
-from narrows.memory.resident import loaded_beside
-from narrows.memory.shard import shards
-
-MIB = 2**20
-
-_TABLE = "memory of the sampling kernels in vllm-project/vllm#33538, 1024 × 131072 and 512 × 131072 logits"
-PRIORS = {
-    "sampler_sort_bytes_per_logit": (40.0, "B", 36.0, 44.0, _TABLE),
-    "sampler_triton_bytes_per_logit": (14.0, "B", 12.0, 16.0, f"{_TABLE}, and the logits in 16 bits"),
-    "sampler_flashinfer_bytes_per_logit": (15.0, "B", 13.0, 17.0, f"{_TABLE}, and the logits in 16 bits"),
-    "sampler_second_runner_bytes_per_logit": (
-        34.0,
-        "B",
-        15.0,
-        46.0,
-        "assumed from one log: v0.31.0 keeps 1.7 GiB for Llama-3.1-8B on an A100 with 256 sequences",
-    ),
-    "forward_copies": (1.0, "copies", 0.8, 1.3, "first principles: what is alive at the widest place of a layer"),
-    "expert_copies": (2.0, "copies", 1.0, 3.0, "assumed: input and output of an expert's workspace are live at once"),
-    "vision_patches_per_token": (4.0, "patches", 1.0, 16.0, "assumed: two by two patches become one token"),
-    "runtime_bytes": (128.0 * MIB, "B", 64.0 * MIB, 256.0 * MIB, "assumed"),
-    "runtime_bytes_whole_prompts": (256.0 * MIB, "B", 128.0 * MIB, 512.0 * MIB, "assumed"),
-    "runtime_bytes_parallel": (160.0 * MIB, "B", 64.0 * MIB, 512.0 * MIB, "assumed"),
-    "nccl_bytes_per_peer": (320.0 * MIB, "B", 64.0 * MIB, 1024.0 * MIB, "assumed"),
-    "graph_bytes_per_capture": (4.0 * MIB, "B", 2.0 * MIB, 10.0 * MIB, "assumed"),
-    "context_bytes": (
-        600.0 * MIB,
-        "B",
-        400.0 * MIB,
-        1024.0 * MIB,
-        "a H100 has 78.57 of 79.18 GiB free when vLLM starts (log of v0.10.2)",
-    ),
-    "reserve_error": (0.0, "ratio", -1.0, 1.0, "assumed"),
-}
-"""Where no record says anything: value, unit, low, high, basis. A prior is a fact or an assumption, never a fit."""
-
-VERSIONS = {
-    "sampler_sort_bytes_per_logit": "before 0.17; devices below compute capability 8.0 also later",
-    "sampler_triton_bytes_per_logit": "0.17 to 0.20",
-    "sampler_flashinfer_bytes_per_logit": "0.21 to 0.28",
-    "sampler_second_runner_bytes_per_logit": "from 0.29",
-    "runtime_bytes": "from 0.8",
-    "runtime_bytes_whole_prompts": "before 0.8",
-    "nccl_bytes_per_peer": "before 0.11.1",
-}
-"""Versions that a coefficient bears on; the others bear on all."""
+from narrows.memory.activations import (
+    captures,
+    dense_elements,
+    expert_elements,
+    gathered_bytes,
+    graphs_inside,
+    peak,
+    prompts_cut,
+    sampler_of,
+    vision_bytes,
+)
+from narrows.memory.ledger import (
+    GRAPH_BASE,
+    graph_name,
+    layers_of,
+    peer_name,
+    reserve,
+    runtime_name,
+    spread,
+)
 
 
 class Seen(NamedTuple):
@@ -71,13 +44,16 @@ class Seen(NamedTuple):
 
 def actual_reserve(case: Case) -> float | None:
     """What the engine kept beside weights and cache, from its log: budget − weights − KV. Bytes."""
-    record, deployment = case.record, case.deployment
+    weights = case.record.weights_bytes
+    return kept_beside(case, case.weights if weights is None else weights)
+
+
+def kept_beside(case: Case, weights: int) -> float | None:
+    """What is left of the budget beside these weights and the reported cache. Bytes."""
+    record = case.record
     if record.kv_bytes is None or not record.has_device:
         return None
-    weights = record.weights_bytes
-    if weights is None:
-        weights = shards(deployment)[0].weights + loaded_beside(deployment)
-    return deployment.budget - weights - record.kv_bytes
+    return case.deployment.budget - weights - record.kv_bytes
 
 
 def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
@@ -87,7 +63,7 @@ def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
     later ones use earlier ones: runtime, samplers, forward, experts, runtime of several devices, NCCL, graphs. Cases
     with a reason of their own to differ (`reason_of`) are left out.
     """
-    clean = [case for case in cases if reason_of(case) is None]
+    clean = [case for case in cases if case.teaches]
     known = {name: _prior(engine, name) for name in PRIORS}
 
     def learn(name: str, observe: Callable[[Case, Coefficients], float | None]) -> None:
@@ -99,38 +75,72 @@ def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
         if found:
             known[name] = _learnt(engine, name, found)
 
-    learn("runtime_bytes", lambda case, _: _outside(case, whole_prompts=False))
-    learn("runtime_bytes_whole_prompts", lambda case, _: _outside(case, whole_prompts=True))
+    for name in ("runtime_bytes", "runtime_bytes_whole_prompts"):
+        learn(name, _outside(name))
     for sampler in ("sort", "triton", "flashinfer"):
         learn(f"sampler_{sampler}_bytes_per_logit", _per_logit(sampler))
+    learn("runtime_bytes_rocm", _rocm)
+    learn("vision_copies", _vision_copies)
     learn("forward_copies", _forward_copies)
     learn("expert_copies", _expert_copies)
     learn("runtime_bytes_parallel", _parallel_runtime)
-    learn("nccl_bytes_per_peer", _per_peer)
-    learn("graph_bytes_per_capture", _per_capture)
+    for name in ("nccl_bytes_per_peer", "nvlink_bytes_per_peer"):
+        learn(name, _per_peer(name))
+    for name in ("graph_bytes_per_layer", "graph_bytes_per_layer_cut_experts"):
+        learn(name, _per_layer(name))
     return known
 
 
-def with_error(known: Coefficients, errors: Sequence[tuple[str, float]], engine: str = "vllm") -> Coefficients:
-    """The coefficients with the 80 % interval of errors (source, in units of `spread`) that were not fitted on."""
-    values = sorted(value for _, value in errors)
-    if len(values) < 5:
-        return known
-    n = len(values)
-    low = values[max(0, int((n + 1) * 0.1) - 1)]
-    high = values[min(n - 1, -(-(n + 1) * 9 // 10) - 1)]
-    basis = "errors of the reserve when a source is left out, in units of 100 MiB and a tenth of the reserve"
-    row = Coefficient(engine, "reserve_error", median(values), "ratio", low, high, n, basis, _sources(errors))
-    return {**known, "reserve_error": row}
+class Missed(NamedTuple):
+    """The error of a reserve that was not fitted on: of which kind (`error_name`), source, in units of `spread`."""
+
+    name: str
+    origin: str
+    value: float
+
+
+def with_error(known: Coefficients, errors: Sequence[Missed], engine: str = "vllm") -> Coefficients:
+    """The coefficients with the 80 % interval of the errors of each kind.
+
+    A record to come is of a source to come, so each source has one vote. Below nine sources no tenth can be told from
+    their extremes: the interval then holds those and the assumed one.
+    """
+    found = dict(known)
+    for name in sorted({one.name for one in errors}):
+        seen = [(one.origin, one.value) for one in errors if one.name == name]
+        low, high = (sign * _upper([(origin, sign * value) for origin, value in seen]) for sign in (-1.0, 1.0))
+        if len({origin for origin, _ in seen}) < 9:
+            _, _, least, most, _ = PRIORS[name]
+            low, high = min(low, least), max(high, most)
+        middle = median(value for _, value in seen)
+        basis = "errors of the reserve when a source is left out, in units of 100 MiB and a tenth of the reserve"
+        found[name] = Coefficient(
+            engine, name, middle, "ratio", low, high, len(seen), basis, _sources(seen), VERSIONS[name]
+        )
+    return found
+
+
+def _upper(seen: Sequence[tuple[str, float]]) -> float:
+    """The value that nine tenths of the sources' votes are not above."""
+    of = Counter(origin for origin, _ in seen)
+    wanted, votes = 0.9 * len(of), 0.0
+    for origin, value in sorted(seen, key=lambda one: one[1]):
+        votes += 1 / of[origin]
+        if votes >= wanted - 1e-9:
+            return value
+    return max(value for _, value in seen)
 
 
 def error_of(case: Case, known: Coefficients) -> float | None:
-    """Error of the predicted reserve in units of `spread`; None where the log does not tell the reserve."""
-    actual = actual_reserve(case)
-    if actual is None:
+    """Error of what is predicted beside the cache, in units of `spread`; None where the log does not tell.
+
+    The predicted weights count, not the reported ones: the interval is for the cache that is left beside both.
+    """
+    kept = kept_beside(case, case.weights)
+    if kept is None:
         return None
     predicted = predicted_reserve(case, known)
-    return (actual - predicted) / spread(predicted)
+    return (kept - predicted) / spread(predicted)
 
 
 def predicted_reserve(case: Case, known: Coefficients) -> float:
@@ -142,9 +152,19 @@ def predicted_reserve(case: Case, known: Coefficients) -> float:
 # --- what a case says about one coefficient ------------------------------------------------------------------------
 
 
-def _outside(case: Case, whole_prompts: bool) -> float | None:
-    one = case.deployment.count == 1 and case.deployment.engine.whole_prompts is whole_prompts
-    return float(case.record.non_torch_bytes) if one and case.record.non_torch_bytes is not None else None
+def _outside(name: str) -> Callable[[Case, Coefficients], float | None]:
+    def observe(case: Case, _: Coefficients) -> float | None:
+        found = case.record.non_torch_bytes
+        return float(found) if found is not None and runtime_name(case.deployment) == name else None
+
+    return observe
+
+
+def _rocm(case: Case, known: Coefficients) -> float | None:
+    actual = actual_reserve(case)
+    if actual is None or case.deployment.count > 1 or runtime_name(case.deployment) != "runtime_bytes_rocm":
+        return None
+    return actual - peak(case.deployment, known).largest - _graphs(case, known)
 
 
 def _activations(case: Case, known: Coefficients) -> float | None:
@@ -155,11 +175,10 @@ def _activations(case: Case, known: Coefficients) -> float | None:
     actual = actual_reserve(case)
     if actual is None or deployment.count > 1:
         return None
-    if record.non_torch_bytes is not None:
-        runtime = float(record.non_torch_bytes)
-    else:
-        name = "runtime_bytes_whole_prompts" if deployment.engine.whole_prompts else "runtime_bytes"
-        runtime = known[name].value
+    name = runtime_name(deployment)
+    if name == "runtime_bytes_rocm":  # learnt from what the samplers leave
+        return None
+    runtime = known[name].value if record.non_torch_bytes is None else float(record.non_torch_bytes)
     graphs = 0.0
     if graphs_inside(deployment) and deployment.graphs:
         if record.graph_estimate_bytes is None:
@@ -168,17 +187,29 @@ def _activations(case: Case, known: Coefficients) -> float | None:
     return actual - runtime - graphs
 
 
+def _graphs(case: Case, known: Coefficients) -> float:
+    """Bytes of CUDA graphs that come out of the engine's share, as the log states them or as they are predicted."""
+    if not (graphs_inside(case.deployment) and case.deployment.graphs):
+        return 0.0
+    stated = case.record.graph_estimate_bytes
+    stated = case.record.graph_bytes if stated is None else stated
+    return float(reserve(case.deployment, known).graphs) if stated is None else float(stated)
+
+
 def _per_logit(sampler: str) -> Callable[[Case, Coefficients], float | None]:
     def observe(case: Case, known: Coefficients) -> float | None:
         deployment = case.deployment
+        if sampler_of(deployment) != sampler or prompts_cut(deployment):
+            return None
         moments = peak(deployment, known)
-        if sampler_of(deployment) != sampler or moments.sampling < 1.5 * max(moments.forward, moments.vision):
+        if moments.sampling < 1.5 * max(moments.forward, moments.vision):
             return None
         found = _activations(case, known)
         if found is None:
             return None
         hidden = deployment.max_num_batched_tokens * deployment.model.hidden * deployment.dtype.bits // 8
-        return (found - hidden) / (moments.rows * deployment.model.vocab)
+        beside = hidden + gathered_bytes(deployment, moments.rows)
+        return (found - beside) / (moments.rows * deployment.model.vocab)
 
     return observe
 
@@ -186,9 +217,6 @@ def _per_logit(sampler: str) -> Callable[[Case, Coefficients], float | None]:
 def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, float, float] | None:
     """(bytes of the dense part, of the experts' part, of the peak) where a forward pass makes the peak."""
     deployment = case.deployment
-    moments = peak(deployment, known)
-    if moments.forward < 1.2 * max(moments.sampling, moments.vision):
-        return None
     tp, width = deployment.tensor_parallel, deployment.dtype.bits // 8
     layers = [layer for layer, _ in deployment.model.kinds]
     widest = max(layers, key=lambda layer: dense_elements(layer, tp) + expert_elements(layer, tp))
@@ -196,8 +224,11 @@ def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, flo
     dense, moe = step * dense_elements(widest, tp), step * expert_elements(widest, tp)
     if bool(moe) is not experts:
         return None
+    moments = peak(deployment, known)
+    if moments.forward < 1.2 * max(moments.sampling, moments.vision):
+        return None
     found = _activations(case, known)
-    if found is None and not deployment.engine.nccl_in_budget:
+    if found is None and not peer_name(deployment):
         actual = actual_reserve(case)
         found = None if actual is None else actual - known["runtime_bytes"].value
     return None if found is None else (float(dense), float(moe), found)
@@ -215,33 +246,58 @@ def _expert_copies(case: Case, known: Coefficients) -> float | None:
     return parts and (parts[2] - parts[0] * known["forward_copies"].value) / parts[1]
 
 
+def _vision_copies(case: Case, known: Coefficients) -> float | None:
+    """Where the tower's peak is all there is: neither sampling nor a forward pass comes near what the log tells."""
+    deployment = case.deployment
+    if deployment.accelerator.vendor != "nvidia":
+        return None
+    plain = max(
+        (vision_bytes(deployment, one) for one in deployment.model.towers if one.served and one.rotary), default=0
+    )
+    found = _activations(case, known) if plain else None
+    if found is None:
+        return None
+    moments = peak(deployment, known)
+    return found / plain if found > 1.2 * max(moments.sampling, moments.forward) else None
+
+
 def _parallel_runtime(case: Case, known: Coefficients) -> float | None:
-    if case.deployment.count == 1 or case.deployment.engine.nccl_in_budget:
+    if runtime_name(case.deployment) != "runtime_bytes_parallel" or peer_name(case.deployment):
         return None
     if any(expert_elements(layer, 1) for layer, _ in case.deployment.model.kinds):
         return None
     if case.record.non_torch_bytes is not None:
         return float(case.record.non_torch_bytes)
     actual = actual_reserve(case)
-    if actual is None or (case.deployment.graphs and graphs_inside(case.deployment)):
-        return None
-    return actual - peak(case.deployment, known).largest
-
-
-def _per_peer(case: Case, known: Coefficients) -> float | None:
-    if case.deployment.count == 1 or not case.deployment.engine.nccl_in_budget:
-        return None
-    actual = actual_reserve(case)
     if actual is None:
         return None
-    beside = peak(case.deployment, known).largest + known["runtime_bytes_parallel"].value
-    return (actual - beside) / (case.deployment.count - 1)
+    return actual - peak(case.deployment, known).largest - _graphs(case, known)
 
 
-def _per_capture(case: Case, known: Coefficients) -> float | None:
-    record, number = case.record, captures(case.deployment)
-    taken = record.graph_estimate_bytes if record.graph_estimate_bytes is not None else record.graph_bytes
-    return taken / (number + GRAPH_BASE) if number and taken is not None and taken > 0 else None
+def _per_peer(name: str) -> Callable[[Case, Coefficients], float | None]:
+    def observe(case: Case, known: Coefficients) -> float | None:
+        if runtime_name(case.deployment) != "runtime_bytes_parallel" or peer_name(case.deployment) != name:
+            return None
+        actual = actual_reserve(case)
+        if actual is None:
+            return None
+        beside = peak(case.deployment, known).largest + known["runtime_bytes_parallel"].value + _graphs(case, known)
+        return (actual - beside) / (case.deployment.count - 1)
+
+    return observe
+
+
+def _per_layer(name: str) -> Callable[[Case, Coefficients], float | None]:
+    def observe(case: Case, _: Coefficients) -> float | None:
+        record, deployment, number = case.record, case.deployment, captures(case.deployment)
+        if deployment.accelerator.vendor != "nvidia" or graph_name(deployment) != name:  # graphs of another runtime
+            return None
+        taken = record.graph_estimate_bytes if record.graph_estimate_bytes is not None else record.graph_bytes
+        if not number or taken is None or taken <= 0:
+            return None
+        return taken / (number + GRAPH_BASE) / layers_of(deployment)
+
+    return observe
 
 
 # --- from observations to a coefficient ----------------------------------------------------------------------------
@@ -256,9 +312,10 @@ def _learnt(engine: str, name: str, found: list[Seen]) -> Coefficient:
     by_source: dict[str, list[float]] = defaultdict(list)
     for one in found:
         by_source[one.origin].append(one.value)
-    value = median(median(values) for values in by_source.values())
-    values = sorted(one.value for one in found)
     prior = PRIORS[name]
+    measured = [prior[0]] if prior[4].startswith(TABLE) else []  # a table of measurements is a source too
+    value = median([*(median(values) for values in by_source.values()), *measured])
+    values = sorted(one.value for one in found)
     cut = len(values) // 10
     low, high = values[cut], values[-1 - cut]
     if len(by_source) < 5:  # too few to know the spread: as wide as the prior is, around the value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
@@ -14,16 +14,17 @@ from narrows.accuracy.board import (
     Interval,
     LeftOut,
     MemoryScores,
-    Outcomes,
     Outlier,
     Protocol,
     Score,
 )
-from narrows.accuracy.fitting import actual_reserve, error_of, fit, with_error
-from narrows.accuracy.records import Case, MemoryRecord, memory_cases, reason_of
+from narrows.accuracy.fitting import Missed, actual_reserve, error_of, fit, with_error
+from narrows.accuracy.records import Case, MemoryRecord, memory_cases
+from narrows.accuracy.starts import GROUPS, Foreseen, by_group, counted, outcomes
 from narrows.calibration import Coefficients
 from narrows.memory.available import Start, start
 from narrows.memory.capacity import stated_tokens
+from narrows.memory.ledger import error_name
 from narrows.text import Text
 
 
@@ -39,10 +40,10 @@ class Predicted(msgspec.Struct, frozen=True):
 def leave_one_source_out(cases: Sequence[Case] | None = None) -> list[Predicted]:
     """Every source predicted by what the others teach, its interval from errors made among the others."""
     given = memory_cases()[0] if cases is None else cases
-    found = []
+    found, memo = [], Memo()
     for origin, held in _by_origin(given).items():
         others = [case for case in given if case.record.origin != origin]
-        known = calibrated(others)
+        known = calibrated(others, memo)
         overhead = _constant_overhead(others)
         found += [_predict(case, known, overhead) for case in held]
     return found
@@ -56,16 +57,36 @@ def shipped_on_test_split(cases: Sequence[Case] | None = None) -> list[Predicted
     return [_predict(case, known, overhead) for case in given if case.record.split == "test"]
 
 
-def calibrated(cases: Sequence[Case]) -> Coefficients:
+class Memo(msgspec.Struct, frozen=True):
+    """What parts of the same records taught, by the ids of those that teach: fits, and fits with their intervals."""
+
+    fits: dict[tuple[str, ...], Coefficients] = {}
+    calibrated: dict[tuple[str, ...], Coefficients] = {}
+
+
+def calibrated(cases: Sequence[Case], memo: Memo | None = None) -> Coefficients:
     """Coefficients fitted on these cases, with an interval from errors on sources left out among them."""
-    errors = []
-    for origin, held in _by_origin(cases).items():
-        known = fit(case for case in cases if case.record.origin != origin)
-        for case in held:
-            error = error_of(case, known) if reason_of(case) is None else None
-            if error is not None:
-                errors.append((origin, error))
-    return with_error(fit(cases), errors)
+    memo = Memo() if memo is None else memo
+    taught = [case for case in cases if case.teaches]
+    key = tuple(case.record.id for case in taught)
+    if key not in memo.calibrated:
+        errors = [
+            Missed(error_name(case.deployment), origin, error)
+            for origin, held in _by_origin(taught).items()
+            for case in held
+            if (error := error_of(case, _fitted(taught, origin, memo))) is not None
+        ]
+        memo.calibrated[key] = with_error(_fitted(taught, "", memo), errors)
+    return memo.calibrated[key]
+
+
+def _fitted(taught: Iterable[Case], without: str, memo: Memo) -> Coefficients:
+    """What the records teach without those of one source."""
+    rest = [case for case in taught if case.record.origin != without]
+    key = tuple(case.record.id for case in rest)
+    if key not in memo.fits:
+        memo.fits[key] = fit(rest)
+    return memo.fits[key]
 
 
 def memory_scores(protocol: Protocol) -> MemoryScores:
@@ -80,7 +101,7 @@ def memory_scores(protocol: Protocol) -> MemoryScores:
     for name, key in _GROUPINGS.items():
         parts: dict[str, list[Predicted]] = defaultdict(list)
         for one in found:
-            if _kv_of(one, "narrows") is not None and reason_of(one.case) is None:
+            if _kv_of(one, "narrows") is not None and one.case.reason is None:
                 parts[key(one.case)].append(one)
         groups += [
             _score("KV tokens", f"{name}: {part}", "narrows", _pairs(parts[part], _kv_of, "narrows"))
@@ -91,9 +112,17 @@ def memory_scores(protocol: Protocol) -> MemoryScores:
         scores=tuple(scores),
         groups=tuple(groups),
         outcomes=tuple(
-            _outcomes(found, group, method) for group in ("all", "without a named reason") for method in METHODS
+            outcomes(_foreseen(found, method), group, method)
+            for group in GROUPS
+            for method in METHODS
+            if method == "narrows" or group != "nothing else on the device"
         ),
-        interval=_interval(found),
+        starts=by_group(_foreseen(found, "narrows"), _GROUPINGS),
+        interval=_interval("all", found),
+        intervals=tuple(
+            _interval(f"version: {part}", [one for one in found if _version(one.case) == part])
+            for part in sorted({_version(one.case) for one in found if _in_interval(one) is not None})
+        ),
         outliers=tuple(_outliers(found)),
     )
 
@@ -126,7 +155,7 @@ def _constant_overhead(cases: Iterable[Case]) -> float:
     per_source: dict[str, list[float]] = defaultdict(list)
     for case in cases:
         actual = actual_reserve(case)
-        if actual is not None and reason_of(case) is None:
+        if actual is not None and case.reason is None:
             per_source[case.record.origin].append(actual)
     return median(median(values) for values in per_source.values()) if per_source else 0.0
 
@@ -148,14 +177,14 @@ def _tokens_comparable(case: Case) -> bool:
 
 
 def _kv_of(one: Predicted, method: str) -> tuple[float, float] | None:
-    """(predicted, reported) KV tokens where both are known, else bytes: the error is relative."""
+    """(predicted, reported) KV tokens where both are known, else bytes: the error is relative, so none of nothing."""
     record, deployment = one.case.record, one.case.deployment
-    if not record.has_device or (record.kv_bytes is None and record.kv_tokens is None):
+    if not record.has_device or max(record.kv_bytes or 0, record.kv_tokens or 0) <= 0:
         return None
     pool = _pool(one, method)
-    if record.kv_tokens is not None and _tokens_comparable(one.case):
+    if record.kv_tokens and _tokens_comparable(one.case):
         return float(stated_tokens(deployment, one.start.pages, int(pool))), float(record.kv_tokens)
-    return None if record.kv_bytes is None else (pool, float(record.kv_bytes))
+    return (pool, float(record.kv_bytes)) if record.kv_bytes else None
 
 
 def _weights_of(one: Predicted, method: str) -> tuple[float, float] | None:
@@ -189,7 +218,7 @@ def _scores(
     lines = []
     for method in METHODS:
         pairs = _pairs(found, value, method)
-        plain = _pairs([one for one in found if reason_of(one.case) is None], value, method)
+        plain = _pairs([one for one in found if one.case.reason is None], value, method)
         if pairs:
             lines.append(_score(quantity, "all", method, pairs))
             if len(plain) < len(pairs):
@@ -233,57 +262,31 @@ _GROUPINGS: dict[str, Callable[[Case], str]] = {"version": _version, "device": _
 # --- started or not, intervals, outliers -----------------------------------------------------------------------------
 
 
-def _outcomes(found: list[Predicted], group: str, method: str) -> Outcomes:
-    counts: Counter[str] = Counter()
-    stages: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+def _foreseen(found: Iterable[Predicted], method: str) -> list[Foreseen]:
+    rows = []
     for one in found:
-        record = one.case.record
-        if not record.has_device or record.outcome not in ("started", "oom_load", "oom_kv"):
-            continue
-        if group != "all" and reason_of(one.case) is not None:
-            continue
         needed = one.start.pages.request_bytes(one.case.deployment.max_length)
         stage = one.start.stage if method == "narrows" else "started" if _pool(one, method) >= needed else "kv"
-        really = record.outcome.removeprefix("oom_")
-        if really == "started":
-            counts["started"] += 1
-            counts["started right"] += stage == "started"
-            continue
-        counts["failed"] += 1
-        counts["failed right"] += stage != "started"
-        row = stages[really]
-        row[0] += stage != "started"
-        row[1] += stage == really
-        row[2] += 1
-    specificity = counts["started right"] / max(1, counts["started"])
-    recall = counts["failed right"] / max(1, counts["failed"])
-    return Outcomes(
-        group=group,
-        method=method,
-        started=counts["started"],
-        started_right=counts["started right"],
-        failed=counts["failed"],
-        failed_right=counts["failed right"],
-        balanced_accuracy=(specificity + recall) / 2,
-        recall=recall,
-        by_stage={stage: (row[0], row[1], row[2]) for stage, row in sorted(stages.items())},
-    )
+        rows.append(Foreseen(one.case, stage))
+    return rows
 
 
-def _interval(found: list[Predicted]) -> Interval:
-    inside, widths = 0, []
-    for one in found:
-        reported, kv = one.case.record.kv_bytes, one.start.kv
-        if reported is None or not one.case.record.has_device or reason_of(one.case) is not None:
-            continue
-        assert kv.low is not None
-        assert kv.high is not None
-        # the log has two digits after the point
-        half = 0.005 * 2**30
-        inside += kv.low - half <= reported <= kv.high + half
-        widths.append((kv.high - kv.low) / reported)
-    n = len(widths)
-    return Interval(n, inside / n if n else 0.0, sum(widths) / n if n else 0.0, median(widths) if n else 0.0)
+def _in_interval(one: Predicted) -> tuple[bool, float] | None:
+    """(whether the reported bytes are inside, width relative to them), without a named reason to differ."""
+    reported, kv = one.case.record.kv_bytes, one.start.kv
+    if not reported or reported < 0 or not one.case.record.has_device or one.case.reason is not None:
+        return None
+    assert kv.low is not None
+    assert kv.high is not None
+    half = 0.005 * 2**30  # the log has two digits after the point
+    return kv.low - half <= reported <= kv.high + half, (kv.high - kv.low) / reported
+
+
+def _interval(group: str, found: Iterable[Predicted]) -> Interval:
+    rows = [row for one in found if (row := _in_interval(one)) is not None]
+    n, widths = len(rows), [width for _, width in rows]
+    inside = sum(held for held, _ in rows)
+    return Interval(group, n, inside / n if n else 0.0, sum(widths) / n if n else 0.0, median(widths) if n else 0.0)
 
 
 def _outliers(found: list[Predicted]) -> list[Outlier]:
@@ -296,22 +299,40 @@ def _outliers(found: list[Predicted]) -> list[Outlier]:
         pair = _kv_of(one, "narrows")
         if pair is None:
             continue
-        error, reason = pair[0] / pair[1] - 1, reason_of(one.case)
+        error, reason = pair[0] / pair[1] - 1, one.case.reason
         if reason is not None or abs(error) > NAMED_ABOVE:
+            reason = _little(one) if reason is None else reason
             record = one.case.record
             rows.append(Outlier(record.id, record.source, "KV tokens", pair[0], pair[1], error, reason))
     return sorted(rows, key=lambda row: -abs(row.error))
 
 
+_LITTLE, _CLOSE = 1 / 20, 1 / 40
+
+
+def _little(one: Predicted) -> Text | None:
+    """Why a large share of a cache may be wrong: next to nothing is left for it, and the bytes are close."""
+    reported, deployment = one.case.record.kv_bytes, one.case.deployment
+    if reported is None:
+        tokens = one.case.record.kv_tokens or 0
+        reported = int(one.start.pages.request_bytes(deployment.max_length) * tokens / deployment.max_length)
+    off = abs(one.start.kv.value - reported) / deployment.usable
+    if reported > _LITTLE * deployment.budget or off > _CLOSE:
+        return None
+    return Text(
+        "little is left for the cache: it differs by {share} % of the device's memory", share=f"{100 * off:.1f}"
+    )
+
+
 def _missed(one: Predicted) -> Outlier | None:
     """A start that was foreseen wrongly, where the log states no KV size to compare: 0 failed, 1 started."""
     record = one.case.record
-    if not record.has_device or record.outcome not in ("started", "oom_load", "oom_kv"):
+    if not counted(one.case):
         return None
     foreseen, really = one.start.stage == "started", record.outcome == "started"
     if foreseen == really or _kv_of(one, "narrows") is not None:
         return None
-    reason = reason_of(one.case)
+    reason = one.case.reason
     return Outlier(record.id, record.source, "started", float(foreseen), float(really), 0.0, reason)
 
 

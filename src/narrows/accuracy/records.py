@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
-from functools import cache
+from functools import cache, cached_property
+from typing import Any
 
 import msgspec
 
 from narrows.deployment import Deployment, deploy
 from narrows.hardware import find_accelerator
 from narrows.hardware.catalogue import accelerator_ids
-from narrows.models import load_model
+from narrows.memory.activations import dense_elements, prompts_cut
+from narrows.memory.resident import loaded_beside
+from narrows.memory.shard import shards
+from narrows.models import ModelSpec, load_model, read_config
+from narrows.models.catalogue import catalogue_entry
 from narrows.text import BadInput, Text
 
 
-class MemoryRecord(msgspec.Struct, frozen=True):
+class MemoryRecord(msgspec.Struct, frozen=True, dict=True):
     """What one engine reported at its start, per device; sizes in bytes, None where it did not say.
 
-    structure: the catalogue entry with the model's tensors. version_inferred: not stated, but of that time. device:
-    id of the accelerator. outcome: `started`, `oom_load`, `oom_kv`, `oom_run`. flags: what the run had beside its
-    settings.
+    structure: the catalogue entry with the model's tensors; config: fields put over that entry's, such as its
+    `quantization_config`. version_inferred: not stated, but of that time. device: id of the accelerator.
+    outcome: `started`, or the stage it failed in: `oom_load` (weights, or the profiled batch beside them), `oom_kv`,
+    `oom_graphs`, `oom_warmup` (sampling before it serves), `oom_run` (under load: no failure of the start).
+    flags: what the run had beside its settings; `text`: images are not served, so the vision tower is not loaded.
     """
 
     id: str
@@ -56,8 +63,9 @@ class MemoryRecord(msgspec.Struct, frozen=True):
     non_torch_bytes: int | None = None
     graph_bytes: int | None = None
     graph_estimate_bytes: int | None = None
+    config: dict[str, Any] | None = None
 
-    @property
+    @cached_property
     def origin(self) -> str:
         """The source whose rows belong together: a repository, or one issue of a project that many people report to."""
         parts = self.source.removeprefix("https://github.com/").split("/")
@@ -69,11 +77,28 @@ class MemoryRecord(msgspec.Struct, frozen=True):
         return self.usable_bytes is not None or self.device in accelerator_ids()
 
 
-class Case(msgspec.Struct, frozen=True):
-    """A record and the deployment it describes."""
+class Case(msgspec.Struct, frozen=True, dict=True):
+    """A record and the deployment it describes. What follows from both is kept: scores ask for it many times."""
 
     record: MemoryRecord
     deployment: Deployment
+
+    @cached_property
+    def weights(self) -> int:
+        """Bytes of weights per device, with what is loaded beside them, as predicted."""
+        return shards(self.deployment)[0].weights + loaded_beside(self.deployment)
+
+    @cached_property
+    def reason(self) -> Text | None:
+        """Why the run differs from what its settings say, by rule; None where nothing is known."""
+        return reason_of(self)
+
+    @cached_property
+    def teaches(self) -> bool:
+        """Whether a coefficient can follow from it: it states a size, and has no reason of its own to differ."""
+        one = self.record
+        sizes = (one.kv_bytes, one.activation_bytes, one.non_torch_bytes, one.graph_bytes, one.graph_estimate_bytes)
+        return any(size is not None for size in sizes) and self.reason is None
 
 
 @cache
@@ -94,7 +119,7 @@ def case_of(record: MemoryRecord) -> Case:
         raise BadInput("no memory law of {engine} yet", engine=record.engine)
     if not record.structure:
         raise BadInput("the record names no model")
-    model = load_model(record.structure)
+    model = _model_of(record)
     return Case(
         record,
         deploy(
@@ -115,6 +140,17 @@ def case_of(record: MemoryRecord) -> Case:
     )
 
 
+def _model_of(record: MemoryRecord) -> ModelSpec:
+    if record.config is None:
+        found = load_model(record.structure, online=False)
+    else:
+        found = read_config({**catalogue_entry(record.structure).config, **record.config}, name=record.model)
+    if "text" not in record.flags:
+        return found
+    towers = tuple(msgspec.structs.replace(tower, served=False) for tower in found.towers)
+    return msgspec.structs.replace(found, towers=towers)
+
+
 @cache
 def memory_cases() -> tuple[tuple[Case, ...], tuple[tuple[MemoryRecord, Text], ...]]:
     """(cases, records left out with the reason)."""
@@ -127,11 +163,9 @@ def memory_cases() -> tuple[tuple[Case, ...], tuple[tuple[MemoryRecord, Text], .
     return tuple(cases), tuple(left_out)
 
 
-def reason_of(case: Case) -> Text | None:
-    """What the run had that its settings do not say, by rule; None where nothing is known."""
+def beside(case: Case) -> Text | None:
+    """What else had a part in the device's memory, of which the settings say nothing: no law can foresee it."""
     record = case.record
-    if "inconsistent" in record.flags:
-        return Text("the source contradicts itself: its terms do not add up at the utilization it states")
     if "offload" in record.flags:
         return Text("part of the weights or of the cache lies in host memory")
     if "speculative" in record.flags:
@@ -142,8 +176,28 @@ def reason_of(case: Case) -> Text | None:
         return Text("memory outside the engine's allocator was counted that one device alone does not need")
     if "connector" in record.flags:
         return Text("a connector for KV transfer, of which nothing is stated, runs beside it")
+    if "others" in record.flags:
+        return Text("other processes hold memory of the device")
+    return None
+
+
+def reason_of(case: Case) -> Text | None:
+    """Why a run differs from what its settings say, by rule; None where nothing is known."""
+    record, foreign = case.record, beside(case)
+    if "inconsistent" in record.flags:
+        return Text("the source contradicts itself: its terms do not add up at the utilization it states")
+    if foreign is not None:
+        return foreign
+    if "driver" in record.flags:
+        return Text("a driver that leaks memory while graphs are captured, as its thread says")
+    if "marlin" in record.flags:
+        return Text("the experts run by the Marlin kernels, which keep them wider than this device's usual ones")
+    if unsettled(case):
+        return Text("the same command on the same machine started at one time and failed at another")
     if _fewer_sequences(case):
         return Text("activations are those of fewer sequences than this version's default, and no limit is stated")
+    if _more_sequences(case):
+        return Text("activations are those of more sequences than this version's default, and no limit is stated")
     if case.deployment.engine.counts_reserved:
         return Text("versions before 0.6.4 count what their allocator has reserved, of which no record tells how much")
     if record.version is None:
@@ -151,9 +205,46 @@ def reason_of(case: Case) -> Text | None:
     return None
 
 
+def unsettled(case: Case) -> bool:
+    """Whether the same source has the same settings with another outcome."""
+    return case.record.id in _unsettled()
+
+
+@cache
+def _unsettled() -> frozenset[str]:
+    by_settings: dict[tuple[object, ...], list[MemoryRecord]] = {}
+    for record in memory_records():
+        settings = tuple(getattr(record, name) for name in _SETTINGS)
+        by_settings.setdefault((record.origin, *settings), []).append(record)
+    return frozenset(
+        record.id
+        for found in by_settings.values()
+        if len({one.outcome for one in found if "others" not in one.flags}) > 1
+        for record in found
+    )
+
+
+_SETTINGS = (
+    "structure", "version", "device", "usable_bytes", "tp", "pp", "dp", "quantization", "model_dtype",
+    "kv_cache_dtype", "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
+    "enforce_eager",
+)  # fmt: skip
+
+
 def _fewer_sequences(case: Case) -> bool:
     record, deployment = case.record, case.deployment
-    if record.activation_bytes is None or record.max_num_seqs is not None:
+    if record.activation_bytes is None or record.max_num_seqs is not None or prompts_cut(deployment):
         return False
     # even a fused sampler holds 12 bytes a logit of a full batch
     return record.activation_bytes < 6 * deployment.max_num_seqs * deployment.model.vocab
+
+
+def _more_sequences(case: Case) -> bool:
+    """Whether the peak is three times above what this version's default step can hold, with no limit stated."""
+    record, deployment = case.record, case.deployment
+    if record.activation_bytes is None or record.max_num_seqs is not None or record.max_num_batched_tokens is not None:
+        return False
+    layers = [layer for layer, _ in deployment.model.kinds]
+    forward = 2 * deployment.max_num_batched_tokens * max(dense_elements(layer, 1) for layer in layers)
+    # no sampler on record holds more than 44 bytes a logit
+    return record.activation_bytes > 3 * max(44 * deployment.max_num_seqs * deployment.model.vocab, forward)

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from narrows.engines.types import Engine, Sampler, SchedulerDefault
+from narrows.engines.types import Captured, Engine, Sampler, SchedulerDefault
 from narrows.engines.version import Version, parse_version, version_text
 from narrows.text import BadInput, Text
 
@@ -36,7 +36,9 @@ class _Facts(msgspec.Struct, frozen=True):
     source: str
     gpu_memory_utilization: tuple[Since[float], ...]
     graphs_in_budget: tuple[Since[bool], ...]
+    captured: tuple[Since[Captured], ...]
     nccl_in_budget: tuple[Since[bool], ...]
+    nvlink_in_budget: tuple[Since[bool], ...]
     counts_reserved: tuple[Since[bool], ...]
     sampler: tuple[Since[Sampler], ...]
     second_runner: tuple[Since[Literal["none", "dense", "all"]], ...]
@@ -54,7 +56,9 @@ ENGINES = ("vllm", "llama.cpp")
 _BY_VERSION = (
     "gpu_memory_utilization",
     "graphs_in_budget",
+    "captured",
     "nccl_in_budget",
+    "nvlink_in_budget",
     "counts_reserved",
     "sampler",
     "second_runner",

@@ -9,6 +9,10 @@ import msgspec
 from narrows.text import Text
 
 Sampler = Literal["sort", "triton", "flashinfer"]
+Captured = Literal["decode", "pieces", "both_fine", "both"]
+_NEVER_CUTS = "7.0"
+"""Compute capability without chunked prefill in versions that take whole prompts otherwise: Volta, by vLLM's table of
+features by hardware; vllm-project/vllm#11251 profiles 40,000 tokens on two V100."""
 
 
 class SchedulerDefault(msgspec.Struct, frozen=True):
@@ -36,7 +40,10 @@ class Engine(msgspec.Struct, frozen=True):
 
     gpu_memory_utilization: share of the device's memory the engine claims for weights, activations and KV cache.
     graphs_in_budget: memory of CUDA graphs comes out of that share (newer versions) or on top of it.
+    captured: which CUDA graphs there are: of decode steps, of any step piece by piece, or both; `both_fine`: with more
+        sizes for the large ones.
     nccl_in_budget: the communication library's buffers come out of that share (older versions) or on top of it.
+    nvlink_in_budget: those it makes for NVLink on Hopper and newer devices do, with or without the others.
     counts_reserved: the peak counts all that the allocator has reserved (older versions), not what was in use.
     sampler: how top-k and top-p are done, which decides the memory of sampling: by sorting all logits, or fused.
     second_runner: models that vLLM's model runner V2 runs; second_runner_sampler: it sets memory aside for sampling,
@@ -53,7 +60,9 @@ class Engine(msgspec.Struct, frozen=True):
     gpu_memory_utilization: float
     gpu_memory_utilization_flag: str
     graphs_in_budget: bool
+    captured: Captured
     nccl_in_budget: bool
+    nvlink_in_budget: bool
     counts_reserved: bool
     sampler: Sampler
     second_runner: Literal["none", "dense", "all"]
@@ -81,9 +90,10 @@ class Engine(msgspec.Struct, frozen=True):
                 return default
         return self.scheduler_defaults[-1]
 
-    def step_tokens(self, max_length: int, default: SchedulerDefault) -> int:
-        """The default of max_num_batched_tokens for sequences of up to `max_length` tokens."""
+    def step_tokens(self, max_length: int, default: SchedulerDefault, compute_capability: str | None = None) -> int:
+        """The default of max_num_batched_tokens for sequences of up to `max_length` tokens on such a device."""
         if not self.whole_prompts:
             return default.max_num_batched_tokens
         above, chunk = self.chunk_above
-        return chunk if max_length > above else max(max_length, default.max_num_batched_tokens)
+        cuts = max_length > above and compute_capability != _NEVER_CUTS
+        return chunk if cuts else max(max_length, default.max_num_batched_tokens)

@@ -54,15 +54,35 @@ def graphs_inside(deployment: Deployment) -> bool:
 
 
 def sampler_of(deployment: Deployment) -> str:
-    """What sampling is profiled: `sort`, `triton`, `flashinfer`, `second_runner`, or `none` where it is not."""
-    if second_runner(deployment):
-        return "second_runner" if deployment.engine.second_runner_sampler else "none"
-    written = deployment.accelerator.compute_capability
-    if deployment.engine.sampler == "sort" or written is None:
-        return deployment.engine.sampler
-    major, _, minor = written.partition(".")
+    """What sampling is profiled: `sort`, `triton`, `flashinfer`, `second_runner`, `plain`, or `none` where it is not.
+
+    On older devices the first runner sorts, and the second one does without FlashInfer (log of v0.30.0 on a T4).
+    """
+    major, _, minor = (deployment.accelerator.compute_capability or "").partition(".")
     old = (int(major), int(minor or 0)) < _NATIVE_BELOW if major.isdigit() else False
+    if second_runner(deployment):
+        if not deployment.engine.second_runner_sampler:
+            return "none"
+        return "plain" if old else "second_runner"
     return "sort" if old else deployment.engine.sampler
+
+
+def prompts_cut(deployment: Deployment) -> bool:
+    """Whether a version that takes whole prompts cuts them here: then its profiled batch samples no sequence.
+
+    Llama-3.1-8B with 131,072 tokens keeps 0.22 GiB for a step of 2048 tokens, which is the forward pass alone.
+    """
+    return deployment.engine.whole_prompts and deployment.max_num_batched_tokens < deployment.max_length
+
+
+def gathered_bytes(deployment: Deployment, rows: int) -> int:
+    """The logits of all ranks on each of them, gathered and put in order: twice rows × vocabulary, in 16 bits.
+
+    Source: vLLM's tensor_model_parallel_all_gather (Apache-2.0). The second runner samples on each rank's share.
+    """
+    if deployment.tensor_parallel == 1 or sampler_of(deployment) in ("none", "plain", "second_runner"):
+        return 0
+    return 2 * rows * deployment.model.vocab * (deployment.dtype.bits // 8)
 
 
 def _out(tensors: list[Tensor], tp: int) -> int:
@@ -109,12 +129,56 @@ def expert_elements(layer: Layer, tp: int) -> int:
 
 
 def _vision_elements(tower: Tower) -> int:
-    """Elements per patch alive in a vision tower: twice the widest linear output and three times its input."""
-    linears = [tensor for _, _, tensor in tower.tensors if tensor.use == "linear" and len(tensor.shape) == 2]
+    """Elements per patch alive in a vision tower: twice the widest linear output and three times its input.
+
+    What is not repeated by layer (embeddings, projectors of merged patches) is no part of it.
+    """
+    linears = [
+        tensor
+        for _, repeats, tensor in tower.tensors
+        if repeats > 1 and len(tensor.shape) == 2 and "merger" not in tensor.role
+    ]
     if not linears:
         return 0
     widest = max(linears, key=lambda tensor: tensor.shape[0])
     return 2 * widest.shape[0] + 3 * widest.shape[1]
+
+
+def _serving(deployment: Deployment) -> list[Tower]:
+    return [tower for tower in deployment.model.towers if tower.served]
+
+
+def encoded_tokens(deployment: Deployment, tower: Tower) -> int:
+    """Tokens of images that are profiled: a step of them, but at least one image of the largest size."""
+    return max(deployment.max_num_batched_tokens, tower.largest)
+
+
+def vision_bytes(deployment: Deployment, tower: Tower, coefficients: Coefficients | None = None) -> float:
+    """The peak of a vision tower, whole on each rank.
+
+    Towers that rotate queries and keys do so in 32 bits, with copies: `vision_copies` says how much that comes to.
+    """
+    copies = coefficients["vision_copies"].value if tower.rotary and coefficients is not None else 1.0
+    patches = encoded_tokens(deployment, tower) * tower.patches
+    return patches * _vision_elements(tower) * copies * deployment.dtype.bits // 8
+
+
+def _images_bytes(deployment: Deployment) -> int:
+    """What vision towers hand to the decoder: it is there while the decoder is profiled.
+
+    Source: vLLM's profile_run (Apache-2.0), its encoder cache. Deepstack towers hand over a vector for each depth.
+    """
+    encoders = [tower for tower in _serving(deployment) if _vision_elements(tower)]
+    width = deployment.model.hidden * deployment.dtype.bits // 8
+    return sum(encoded_tokens(deployment, tower) * (1 + deepstack_levels(tower)) * width for tower in encoders)
+
+
+def deepstack_levels(tower: Tower) -> int:
+    """Depths of a vision tower whose output goes to the decoder beside the last one's."""
+    return sum(repeats for _, repeats, tensor in tower.tensors if tensor.role == _DEEPSTACK)
+
+
+_DEEPSTACK = "vision.deepstack_merger_list.{}.linear_fc2"
 
 
 def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
@@ -130,15 +194,18 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     )
     rows = min(deployment.max_num_seqs, tokens)
     sampler = sampler_of(deployment)
-    per_logit = 0.0 if sampler == "none" else coefficients[f"sampler_{sampler}_bytes_per_logit"].value
-    if sampler == "second_runner":
+    samples = sampler != "none" and not prompts_cut(deployment)
+    per_logit = coefficients[f"sampler_{sampler}_bytes_per_logit"].value if samples else 0.0
+    if sampler in ("plain", "second_runner"):
         per_logit /= tp
-    patches = coefficients["vision_patches_per_token"].value
-    towers = [_vision_elements(tower) for tower in model.towers if tower.served]
+    images = _images_bytes(deployment)
     return Peak(
-        forward=int(tokens * forward * width),
-        sampling=int(rows * model.vocab * per_logit) + tokens * model.hidden * width,
-        vision=int(tokens * patches * max(towers, default=0) * width),
+        forward=int(tokens * forward * width) + images,
+        sampling=int(rows * model.vocab * per_logit)
+        + (gathered_bytes(deployment, rows) if samples else 0)
+        + tokens * model.hidden * width
+        + images,
+        vision=max((int(vision_bytes(deployment, tower, coefficients)) for tower in _serving(deployment)), default=0),
         rows=rows,
         sampler=sampler,
     )
@@ -146,17 +213,20 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
 
 def captures(deployment: Deployment) -> int:
     """CUDA graphs that are captured: one per batch size up to twice the sequences, at most 512, and one more per
-    size up to the sequences for decode alone.
+    size up to the sequences for decode alone; older versions have one of the two.
 
-    Sizes: 1, 2, 4, then every 8 up to 256, then every 16. Source: vLLM's logs ("PIECEWISE=51 (largest=512),
-    FULL=35 (largest=256)").
+    Sizes: 1, 2, 4, then every 8 up to 256, then every 16 (before 0.12 every 8). Source: vLLM's logs ("PIECEWISE=51
+    (largest=512), FULL=35 (largest=256)").
     """
+    which = deployment.engine.captured
+    step = 16 if which == "both" else 8
 
     def sizes(largest: int) -> int:
         small = sum(1 for size in (1, 2, 4) if size <= largest)
-        return small + min(largest, 256) // 8 + max(0, largest - 256) // 16
+        return small + min(largest, 256) // 8 + max(0, largest - 256) // step
 
     if not deployment.graphs:
         return 0
     rows = min(deployment.max_num_seqs, deployment.max_num_batched_tokens)
-    return sizes(min(2 * rows, 512)) + sizes(min(rows, 512))
+    decode = 0 if which == "pieces" else sizes(min(rows, 512))
+    return decode if which == "decode" else sizes(min(2 * rows, 512)) + decode

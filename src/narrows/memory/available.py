@@ -8,6 +8,7 @@ import msgspec
 
 from narrows.calibration import Coefficients, coefficients
 from narrows.deployment import Deployment
+from narrows.memory.activations import peak
 from narrows.memory.capacity import pages_of, stated_tokens
 from narrows.memory.ledger import binding, claim, pool_of, reserve
 from narrows.memory.reserve import Reserve
@@ -56,8 +57,11 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
         stage = "share"
     elif blocks < needed:
         stage = "kv"
-    elif deployment.graphs and not kept.graphs_inside and kept.graphs > max(0, outside) + kept.activations:
-        # the profiled batch is gone when graphs are captured, but its memory stays with the allocator
+    elif (
+        deployment.graphs
+        and not kept.graphs_inside
+        and kept.graphs > max(0, outside) + _free_again(deployment, kept, known)
+    ):
         stage = "graphs"
     return Start(
         stage=stage,
@@ -69,6 +73,17 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
         shard=shard,
         pages=pages,
     )
+
+
+def _free_again(deployment: Deployment, kept: Reserve, known: Coefficients) -> int:
+    """What of the profiled batch's memory graphs may have: it stays with the allocator.
+
+    From 0.8 on, sampling is warmed up beside the graphs and needs its part once more. Source: vLLM's
+    compile_or_warm_up_model (Apache-2.0).
+    """
+    if deployment.engine.whole_prompts:
+        return kept.activations
+    return max(0, kept.activations - peak(deployment, known).sampling)
 
 
 def _interval(deployment: Deployment, pool: int, kept: Reserve) -> Quantity:

@@ -7,7 +7,15 @@ import msgspec
 from narrows.calibration import Coefficients, coefficients
 from narrows.calibration.store import correction_for
 from narrows.deployment import Deployment
-from narrows.memory.activations import Peak, captures, graphs_inside, peak
+from narrows.memory.activations import (
+    Peak,
+    captures,
+    encoded_tokens,
+    expert_elements,
+    graphs_inside,
+    peak,
+    vision_bytes,
+)
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
@@ -17,6 +25,9 @@ from narrows.units import binary
 GRAPH_BASE = 15
 """The first capture takes as much as this many: servers with 2 to 5 captures report 0.06 GiB, with 86 about 0.3."""
 
+
+_NVLINK_SHARP = (9, 10)
+"""Major compute capabilities of devices whose NVLink reduces in the switch: data-centre Hopper and Blackwell."""
 
 UNMEASURED = 3.0
 """Intervals of versions newer than the newest scored one are this many times as wide.
@@ -56,12 +67,13 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     known = coefficients(deployment.engine.name) if given is None else given
     moments = peak(deployment, known)
     runtime, runtime_basis = _runtime(deployment, known)
-    per_capture = known["graph_bytes_per_capture"]
-    graphs = int((captures(deployment) + GRAPH_BASE) * per_capture.value) if deployment.graphs else 0
+    per_layer = known[graph_name(deployment)]
+    each = per_layer.value * layers_of(deployment)
+    graphs = int((captures(deployment) + GRAPH_BASE) * each) if deployment.graphs else 0
     inside = graphs_inside(deployment)
     estimated = moments.largest + runtime + (graphs if inside else 0)
     tables = loaded_beside(deployment)
-    error, scale = known["reserve_error"], spread(estimated)
+    error, scale = known[error_name(deployment)], spread(estimated)
     if not deployment.engine.measured and given is None:
         scale *= UNMEASURED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
@@ -72,7 +84,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     if not deployment.engine.measured:
         basis.append(
             Text(
-                "no start of {engine} was scored yet: the interval is {times} times as wide as for scored versions",
+                "too few starts of {engine} were scored: the interval is {times} times as wide as for scored versions",
                 engine=deployment.engine.label,
                 times=int(UNMEASURED),
             )
@@ -83,8 +95,8 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
                 "graphs: {number} captures (and as much as {base} for the first) × {size} ({basis}), {where}",
                 number=captures(deployment),
                 base=GRAPH_BASE,
-                size=binary(per_capture.value),
-                basis=per_capture.told,
+                size=binary(each),
+                basis=per_layer.told,
                 where=Text("inside the engine's share") if inside else Text("on top of the engine's share"),
             )
         )
@@ -132,20 +144,32 @@ def _assumed_at(known: Coefficients, end: str) -> Coefficients:
     }
 
 
+def layers_of(deployment: Deployment) -> int:
+    """Layers of one rank: a captured graph holds the operators of each."""
+    layers = sum(len(indices) for _, indices in deployment.model.kinds)
+    return -(-layers // deployment.pipeline_parallel)
+
+
+def graph_name(deployment: Deployment) -> str:
+    """The coefficient of one captured layer: experts cut over devices take twice what others do."""
+    cut = deployment.tensor_parallel > 1
+    experts = any(expert_elements(layer, 1) for layer, _ in deployment.model.kinds)
+    return "graph_bytes_per_layer_cut_experts" if cut and experts else "graph_bytes_per_layer"
+
+
 def spread(estimated: float) -> float:
     """The unit in which errors of a reserve are stated: 100 MiB and a tenth of it. Bytes."""
     return 100 * 2**20 + estimated / 10
 
 
 def _runtime(deployment: Deployment, known: Coefficients) -> tuple[int, Text]:
-    peers = deployment.count - 1
+    used, peers = known[runtime_name(deployment)], deployment.count - 1
     if not peers:
-        used = known["runtime_bytes_whole_prompts" if deployment.engine.whole_prompts else "runtime_bytes"]
         return int(used.value), Text("runtime: {basis}", basis=used.told)
-    used = known["runtime_bytes_parallel"]
-    if not deployment.engine.nccl_in_budget:
+    named = peer_name(deployment)
+    if named is None:
         return int(used.value), Text("runtime: {basis}; NCCL's buffers are outside the engine's share", basis=used.told)
-    each = known["nccl_bytes_per_peer"]
+    each = known[named]
     return int(used.value + peers * each.value), Text(
         "runtime: {basis}; NCCL's buffers: {peers} peers × {size} ({each})",
         basis=used.told,
@@ -153,6 +177,36 @@ def _runtime(deployment: Deployment, known: Coefficients) -> tuple[int, Text]:
         size=binary(each.value),
         each=each.told,
     )
+
+
+def runtime_name(deployment: Deployment) -> str:
+    """The coefficient that says what the process takes outside its allocator."""
+    if deployment.accelerator.vendor == "amd":
+        return "runtime_bytes_rocm"
+    if deployment.count > 1:
+        return "runtime_bytes_parallel"
+    return "runtime_bytes_whole_prompts" if deployment.engine.whole_prompts else "runtime_bytes"
+
+
+def peer_name(deployment: Deployment) -> str | None:
+    """The coefficient of buffers for each further device that come out of the engine's share; None: none do."""
+    if deployment.engine.nccl_in_budget:
+        return "nccl_bytes_per_peer"
+    major = (deployment.accelerator.compute_capability or "").partition(".")[0]
+    if deployment.engine.nvlink_in_budget and major.isdigit() and int(major) in _NVLINK_SHARP:
+        return "nvlink_bytes_per_peer"
+    return None
+
+
+def error_name(deployment: Deployment) -> str:
+    """The interval that a reserve has: by version, and by whether anything is there beside one device and text."""
+    if deployment.engine.whole_prompts:
+        return "reserve_error_whole_prompts"
+    device = deployment.accelerator
+    text_alone = not any(tower.served for tower in deployment.model.towers)
+    if deployment.count == 1 and device.vendor == "nvidia" and device.memory_kind == "device" and text_alone:
+        return "reserve_error"
+    return "reserve_error_beyond_sorted" if deployment.engine.sampler == "sort" else "reserve_error_beyond"
 
 
 def _peak_basis(deployment: Deployment, moments: Peak, known: Coefficients) -> Text:
@@ -166,12 +220,14 @@ def _peak_basis(deployment: Deployment, moments: Peak, known: Coefficients) -> T
             basis=per_logit.told,
         )
     if moments.largest == moments.vision:
-        patches = known["vision_patches_per_token"]
+        tower = max(
+            (one for one in deployment.model.towers if one.served), key=lambda one: vision_bytes(deployment, one, known)
+        )
         return Text(
             "activations: images of a step of {tokens} tokens, {patches} patches per token ({basis})",
-            tokens=deployment.max_num_batched_tokens,
-            patches=patches.value,
-            basis=patches.told,
+            tokens=encoded_tokens(deployment, tower),
+            patches=tower.patches,
+            basis=known["vision_copies"].told,
         )
     copies = known["forward_copies"]
     return Text(

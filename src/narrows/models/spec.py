@@ -77,6 +77,8 @@ class Tower(msgspec.Struct, frozen=True):
 
     served: an ordinary server loads it.
     unique: it counts as parameters of the model (transformers does not build MTP layers).
+    patches: of an image, for one token of the decoder. largest: tokens of the largest image that its processor makes,
+    0 where a step holds it in any case. rotary: patches are told apart by rotation.
     """
 
     name: str
@@ -84,6 +86,9 @@ class Tower(msgspec.Struct, frozen=True):
     """(name pattern, repeats, tensor)"""
     served: bool = True
     unique: bool = True
+    patches: int = 4
+    largest: int = 0
+    rotary: bool = False
 
 
 class Precision(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.accuracy.board import MemoryScores, Outcomes, Outlier, Score
+from narrows.accuracy.board import Interval, MemoryScores, Outcomes, Outlier, Score, Starts
 from narrows.answers.accuracy import Accuracy
 from narrows.report.console import Column, Paragraph, Part, Table
 from narrows.report.i18n import _, say
@@ -42,6 +42,10 @@ def _board(board: MemoryScores) -> list[Part]:
             )
         ),
     ]
+    if board.intervals:
+        parts.append(_intervals(board.intervals))
+    if board.starts:
+        parts.append(_by_group(board.starts))
     if board.groups:
         parts.append(_groups(board.groups))
     if board.outliers:
@@ -106,6 +110,36 @@ def _starts(outcomes: tuple[Outcomes, ...]) -> Table:
         for one in outcomes
     ]
     return Table(columns, rows, strong=frozenset(i for i, one in enumerate(outcomes) if one.method == "narrows"))
+
+
+def _by_group(starts: tuple[Starts, ...]) -> Table:
+    columns = [
+        Column(_("started or not, by")),
+        Column(_("started"), "right"),
+        Column(_("failed"), "right"),
+        Column(_("recall of failures"), "right"),
+    ]
+    rows = [
+        (
+            one.group,
+            f"{one.started_right}/{one.started}",
+            f"{one.failed_right}/{one.failed}",
+            _percent(one.failed_right / one.failed, 0) if one.failed else "–",
+        )
+        for one in starts
+    ]
+    return Table(columns, rows)
+
+
+def _intervals(intervals: tuple[Interval, ...]) -> Table:
+    columns = [
+        Column(_("80 % intervals by")),
+        Column("n", "right"),
+        Column(_("inside"), "right"),
+        Column(_("median width"), "right"),
+    ]
+    rows = [(one.group, f"{one.n}", _percent(one.coverage, 0), _percent(one.median_width)) for one in intervals]
+    return Table(columns, rows)
 
 
 def _groups(groups: tuple[Score, ...]) -> Table:

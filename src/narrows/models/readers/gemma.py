@@ -76,12 +76,15 @@ def read_gemma3(c: Fields) -> ModelSpec:
     spec = read_gemma3_text(text)
     c.defaulted += text.defaulted
     vision = c.nested("vision_config")
-    towers = (_siglip(vision), _projector(vision.size("hidden_size", default=768), spec.hidden))
+    towers = (
+        _siglip(vision, c.size("mm_tokens_per_image", default=256)),
+        _projector(vision.size("hidden_size", default=768), spec.hidden),
+    )
     return ModelSpec(**{**{n: getattr(spec, n) for n in spec.__struct_fields__}, "towers": towers, "dialect": "gemma3"})
 
 
-def _siglip(c: Fields) -> Tower:
-    """SigLIP's vision transformer (transformers' SiglipVisionConfig defaults)."""
+def _siglip(c: Fields, tokens: int) -> Tower:
+    """SigLIP's vision transformer (transformers' SiglipVisionConfig defaults), whose patches become `tokens`."""
     hidden, layers = c.size("hidden_size", default=768), c.layers("num_hidden_layers", default=12)
     inner, patch = c.size("intermediate_size", default=3072), c.size("patch_size", default=16)
     side = c.size("image_size", default=224) // patch
@@ -119,7 +122,7 @@ def _siglip(c: Fields) -> Tower:
         add("head.layernorm", hidden)
         add("head.mlp.fc1", inner, hidden)
         add("head.mlp.fc2", hidden, inner)
-    return Tower("vision tower", tuple(found))
+    return Tower("vision tower", tuple(found), patches=max(1, side * side // tokens))
 
 
 def _projector(vision: int, hidden: int) -> Tower:

@@ -26,9 +26,13 @@ class Parts:
                 (f"{self.prefix}{name}.bias", repeats, Tensor(f"vision.{name}.bias", shape[:1], "vector"))
             )
 
-    def tower(self, name: str = "vision tower") -> Tower:
+    def tower(self, name: str = "vision tower", *, patches: int = 4, largest: int = 0, rotary: bool = False) -> Tower:
         """What was collected."""
-        return Tower(name, tuple(self.found))
+        return Tower(name, tuple(self.found), patches=patches, largest=largest, rotary=rotary)
+
+
+_QWEN_PIXELS = 16_777_216
+"""The largest image of Qwen3-VL's and Qwen 3.5's processors (`longest_edge`, an area): 16,384 tokens of 32 × 32."""
 
 
 def qwen3_vision(c: Fields, *, deepstack: bool) -> Tower:
@@ -61,7 +65,7 @@ def qwen3_vision(c: Fields, *, deepstack: bool) -> Tower:
         parts.add(f"{name}.norm", norm, repeats=repeats, bias=True)
         parts.add(f"{name}.linear_fc1", hidden * merge, hidden * merge, repeats=repeats, bias=True)
         parts.add(f"{name}.linear_fc2", out, hidden * merge, repeats=repeats, bias=True)
-    return parts.tower()
+    return parts.tower(patches=merge, largest=_QWEN_PIXELS // (merge * patch**2), rotary=True)
 
 
 def llama4_vision(c: Fields, text_hidden: int) -> tuple[Tower, Tower]:
