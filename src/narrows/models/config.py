@@ -13,10 +13,11 @@ import msgspec
 
 from narrows.models.catalogue import CatalogueEntry, catalogue_entry
 from narrows.models.fields import Fields
-from narrows.models.quantization import BESIDE, merge_beside
+from narrows.models.quantization import BESIDE, merge_beside, with_quantization
 from narrows.models.readers import FAMILIES, reader_of
 from narrows.models.readers.ignored import IGNORED
 from narrows.models.spec import ModelSpec, Tower
+from narrows.models.stored import as_written
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text, printable
 
@@ -201,6 +202,7 @@ def _decode(data: bytes, path: str) -> dict[str, Any]:
 
 def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: str | None = None) -> ModelSpec:
     """The ModelSpec of a decoded config. Unknown architectures are refused unless `assume` names a family."""
+    config = with_quantization(config)
     kind, assumptions = _family(config, assume)
     reader = reader_of(kind)
     assert reader is not None
@@ -215,6 +217,7 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
         )
     if spec.precision.assumed:
         assumptions.append(Text("the file names no data type; {dtype} is assumed", dtype=spec.precision.dtype.name))
+    assumptions += spec.precision.notes
     if fields.defaulted:
         named = sorted(set(fields.defaulted) & _TELLING)
         if named:
@@ -240,6 +243,8 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
     if unknown:
         shown = ", ".join(key[:40] for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
         assumptions.append(Text("fields not understood, taken to change nothing: {fields}", fields=shown))
+    spec, written = as_written(spec)
+    assumptions += written
     return msgspec.structs.replace(
         spec,
         name=printable(name)[:200],

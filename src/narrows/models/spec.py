@@ -10,8 +10,9 @@ import msgspec
 from narrows.models.dialects import DIALECTS
 from narrows.models.feedforward import FeedForward
 from narrows.models.mixers import Mixer
+from narrows.models.stored import Share, check_count, reached, scheme_of, shares
 from narrows.models.tensors import CacheRow, StateRow, Tensor
-from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Part, Scheme
+from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Overrides, Part, Scheme
 from narrows.text import Text
 
 
@@ -85,6 +86,14 @@ class Precision(msgspec.Struct, frozen=True):
     quantized_roles: tuple[str, ...] = ()
     """Prefixes of the roles the scheme applies to; empty: every linear weight."""
     kv_cache: Format | None = None
+    overrides: Overrides = Overrides()
+    """Modules stored otherwise than by `scheme`, unless excluded."""
+    reach: tuple[str, ...] = ()
+    """What the scheme applies to beside linear weights of the layers: "head", "embedding", "router", "tower"."""
+    habits: tuple[str, ...] = ()
+    """What the tool that wrote the file stores besides or leaves out (`stored.HEAD_AGAIN`, …)."""
+    notes: tuple[Text, ...] = ()
+    """What was assumed of how the weights are stored."""
 
 
 class TensorRow(msgspec.Struct, frozen=True):
@@ -209,41 +218,48 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         """Rows of what stands before and after the layers: embedding, final norm, head."""
         names = DIALECTS[self.dialect]
         return [
-            TensorRow(names[tensor.role], component, tensor, 1, self._parts(tensor, UNQUANTIZED))
+            TensorRow(
+                names[tensor.role], component, tensor, 1, self._parts(tensor, self._scheme(tensor, names[tensor.role]))
+            )
             for component, tensor in self.outer_tensors()
         ]
 
     def tower_rows(self, tower: Tower) -> list[TensorRow]:
         """Rows of a part beside the decoder."""
         return [
-            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern)))
+            TensorRow(
+                pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern, tower=True))
+            )
             for pattern, count, tensor in tower.tensors
         ]
 
     def _tensor_rows(self, pattern: str, tensor: Tensor, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of one tensor over several layers: split where the checkpoint quantizes some of them only."""
         component = component_of(tensor.role)
-        if self.precision.scheme is UNQUANTIZED or tensor.use != "linear" or not indices:
+        if not indices or not reached(self.precision, tensor):
             yield TensorRow(pattern, component, tensor, len(indices), self._parts(tensor, UNQUANTIZED))
             return
-        counts: dict[Scheme, int] = {}
+        check_count(self.precision, tensor, len(indices))
+        counts: dict[Share, int] = {}
         for index in indices:
-            scheme = self._scheme(tensor, pattern.replace("{}", str(index), 1))
-            counts[scheme] = counts.get(scheme, 0) + 1
-        for scheme, count in counts.items():
-            yield TensorRow(pattern, component, tensor, count, self._parts(tensor, scheme))
+            for share in self._shares(pattern, tensor, index):
+                counts[share] = counts.get(share, 0) + 1
+        for share, count in counts.items():
+            some = share.of(tensor)
+            yield TensorRow(pattern, component, some, count, self._parts(some, share.scheme))
 
-    def _scheme(self, tensor: Tensor, name: str) -> Scheme:
-        precision = self.precision
-        if tensor.use != "linear" or precision.scheme is UNQUANTIZED:
+    def _shares(self, pattern: str, tensor: Tensor, index: int) -> tuple[Share, ...]:
+        """Looked up once for every tensor and layer: a config may list thousands of modules."""
+        found: dict[tuple[str, str, int], tuple[Share, ...]] = self.__dict__.setdefault("_found_shares", {})
+        key = (pattern, tensor.role, index)
+        if key not in found:
+            found[key] = shares(self.precision, tensor, pattern, index)
+        return found[key]
+
+    def _scheme(self, tensor: Tensor, name: str, *, tower: bool = False) -> Scheme:
+        if not reached(self.precision, tensor, tower=tower):
             return UNQUANTIZED
-        if precision.quantized_roles and not tensor.role.startswith(precision.quantized_roles):
-            return UNQUANTIZED
-        return (
-            UNQUANTIZED
-            if precision.exclusions.cover(name.replace("{}", "0").removesuffix(".weight"))
-            else precision.scheme
-        )
+        return scheme_of(self.precision, name.replace("{}", "0").removesuffix(".weight"))
 
     def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]
