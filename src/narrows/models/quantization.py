@@ -53,6 +53,7 @@ def read_precision(c: Fields) -> Precision:
         overrides(list(rule.rules)),
         rule.reach,
         rule.habits,
+        method.lower(),
         rule.notes,
     )
 

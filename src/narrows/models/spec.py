@@ -92,6 +92,8 @@ class Precision(msgspec.Struct, frozen=True):
     """What the scheme applies to beside linear weights of the layers: "head", "embedding", "router", "tower"."""
     habits: tuple[str, ...] = ()
     """What the tool that wrote the file stores besides or leaves out (`stored.HEAD_AGAIN`, …)."""
+    method: str = ""
+    """The file's own `quant_method`."""
     notes: tuple[Text, ...] = ()
     """What was assumed of how the weights are stored."""
 
@@ -242,14 +244,14 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         check_count(self.precision, tensor, len(indices))
         counts: dict[Share, int] = {}
         for index in indices:
-            for share in self._shares(pattern, tensor, index):
+            for share in self.shares(pattern, tensor, index):
                 counts[share] = counts.get(share, 0) + 1
         for share, count in counts.items():
             some = share.of(tensor)
             yield TensorRow(pattern, component, some, count, self._parts(some, share.scheme))
 
-    def _shares(self, pattern: str, tensor: Tensor, index: int) -> tuple[Share, ...]:
-        """Looked up once for every tensor and layer: a config may list thousands of modules."""
+    def shares(self, pattern: str, tensor: Tensor, index: int) -> tuple[Share, ...]:
+        """How a tensor of layer `index` is stored; looked up once, since a config may list thousands of modules."""
         found: dict[tuple[str, str, int], tuple[Share, ...]] = self.__dict__.setdefault("_found_shares", {})
         key = (pattern, tensor.role, index)
         if key not in found:
