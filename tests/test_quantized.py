@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from narrows.models import ModelSpec, read_config
+from narrows.deployment import deploy
+from narrows.hardware import find_accelerator
+from narrows.memory.shard import shards
+from narrows.models import ModelSpec, load_model, read_config
+from narrows.models.catalogue import catalogue_entry
+from narrows.text import BadInput
 
 with gzip.open(Path(__file__).parent / "data" / "quantized.jsonl.gz", "rt", encoding="utf-8") as _file:
     ROWS: list[dict[str, Any]] = [json.loads(line) for line in _file]
@@ -62,3 +67,76 @@ def test_a_tied_head_that_the_tool_stores_again_is_said_and_not_served() -> None
     spec = read_config(row_of(model)["config"], name=model)
     assert [tower.served for tower in spec.towers] == [False]
     assert spec.unique_parameters() == 1_235_814_400
+
+
+def on(model: str, **options: Any) -> Any:
+    return deploy(load_model(model), find_accelerator("b200"), max_length=4096, **options)
+
+
+def test_a_split_that_cuts_through_blocks_of_experts_is_said() -> None:
+    """Qwen3-235B-A22B-FP8 on 8 ranks: 1536 / 8 = 192 is not divisible by weight quantization block_n = 128."""
+    model = "Qwen/Qwen3-235B-A22B-FP8"
+    assert any("192 values" in str(said) for said in on(model, tensor_parallel=8).assumptions)
+    assert not any("values of an expert" in str(said) for said in on(model, tensor_parallel=4).assumptions)
+
+
+def test_a_split_that_cuts_through_a_group_is_refused_with_one_that_works() -> None:
+    """Qwen pads its GPTQ files from 29568 to 29696 for this: 29568 / 8 = 3696 is not divisible by 128."""
+    padded = load_model("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int4")
+    deploy(padded, find_accelerator("b200"), max_length=4096, tensor_parallel=8)
+    q = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False}
+    plain = {**catalogue_entry("Qwen/Qwen2.5-72B-Instruct").config, "quantization_config": q}
+    with pytest.raises(BadInput, match=r"3,696 values of 'mlp.down'.*--tp 1\b"):
+        deploy(read_config(plain, name="x"), find_accelerator("b200"), max_length=4096, tensor_parallel=8)
+
+
+@pytest.mark.parametrize(
+    ("method", "bits"),
+    [
+        ("fp8", 8.0),
+        ("fp8_per_block", 8 + 32 / 128**2),
+        ("mxfp8", 8.25),
+        ("mxfp4", 4.25),
+        ("bitsandbytes", 4.5),  # double quantization is undone: a float32 maximum per 64 weights
+    ],
+)
+def test_weights_made_on_loading_take_the_bits_of_their_scheme(method: str, bits: float) -> None:
+    plain, made = (shards(on("meta-llama/Llama-3.1-8B", quantization=q))[0].weights for q in (None, method))
+    linear = 32 * (4096 * (4096 * 2 + 1024 * 2) + 3 * 4096 * 14336)
+    assert plain - made == pytest.approx(linear * (16 - bits) / 8, rel=1e-3)
+
+
+def test_experts_alone_are_quantized_where_the_method_says_so() -> None:
+    made = on("Qwen/Qwen3-30B-A3B", quantization="experts_int8")
+    kinds = {row.tensor.role: row.parts[0].format.name for row in made.model.tensor_table()}
+    assert kinds["experts.up"] == "int8"
+    assert kinds["attention.q"] == "bfloat16"
+    with pytest.raises(BadInput, match="experts alone"):
+        on("meta-llama/Llama-3.1-8B", quantization="experts_int8")
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "reason"),
+    [
+        ("meta-llama/Llama-3.1-8B", "awq", "not quantized"),
+        ("Qwen/Qwen3-32B-AWQ", "gptq", "stored as awq"),
+        ("nvidia/Llama-3.1-70B-Instruct-FP8", "fp8", "stored as modelopt"),
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "fp8", "stored as compressed-tensors"),
+    ],
+)
+def test_a_method_that_the_engine_refuses_is_refused(model: str, method: str, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        on(model, quantization=method)
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [
+        ("Qwen/Qwen3-32B-AWQ", "awq_marlin"),
+        ("TheBloke/Llama-2-13B-chat-GPTQ", "gptq_marlin"),
+        ("Qwen/Qwen3-32B-FP8", "fp8"),
+        ("nvidia/DeepSeek-V3.1-NVFP4", "modelopt_fp4"),
+    ],
+)
+def test_the_checkpoint_s_own_method_changes_nothing(model: str, method: str) -> None:
+    assert on(model, quantization=method).model == on(model).model

@@ -13,28 +13,43 @@ from narrows.models import ModelSpec
 from narrows.models.dialects import DIALECTS
 from narrows.models.tensors import Tensor
 from narrows.precision import Awq, CompressedInt, Fp8Block, Gptq, Scheme
-from narrows.text import BadInput
+from narrows.text import BadInput, Text
 
 _BY_ROW = (".o", ".down", ".out")
 """Roles whose input is cut; of all others it is the output."""
 
 
-def check_partition(model: ModelSpec, tp: int) -> None:
-    """Refuse a split that cuts through a group or a block of a quantized weight."""
+def check_partition(model: ModelSpec, tp: int) -> tuple[Text, ...]:
+    """Refuse a split that cuts through a group or a block of a quantized weight; of experts it is said only.
+
+    Experts may be given out whole (expert parallelism), and then nothing is cut.
+    """
     cuts = list(_cuts(model))
-    found = _misfit(cuts, tp)
-    if found is None:
-        return
-    tensor, size, unit = found
-    works = next((n for n in range(tp - 1, 1, -1) if _misfit(cuts, n) is None and _even(cuts, n)), 1)
-    raise BadInput(
-        "--tp {tp} leaves {size} values of '{role}' to a rank, which the {unit} that share a scale do not divide, so "
-        "the engine does not start; use --tp {works}, or --pp",
-        tp=tp,
-        size=size,
-        role=tensor.role,
-        unit=unit,
-        works=works,
+    experts = [cut for cut in cuts if cut[0].role.startswith("experts.")]
+    found = _misfit([cut for cut in cuts if cut not in experts], tp)
+    if found is not None:
+        tensor, size, unit = found
+        works = next((n for n in range(tp - 1, 1, -1) if _misfit(cuts, n) is None and _even(cuts, n)), 1)
+        raise BadInput(
+            "--tp {tp} leaves {size} values of '{role}' to a rank, which the {unit} that share a scale do not divide, "
+            "so the engine does not start; use --tp {works}, or --pp",
+            tp=tp,
+            size=size,
+            role=tensor.role,
+            unit=unit,
+            works=works,
+        )
+    cut = _misfit(experts, tp)
+    if cut is None:
+        return ()
+    return (
+        Text(
+            "--tp {tp} leaves {size} values of an expert to a rank, which the {unit} that share a scale do not divide: "
+            "vLLM and SGLang start with whole experts on each rank only (--enable-expert-parallel)",
+            tp=tp,
+            size=cut[1],
+            unit=cut[2],
+        ),
     )
 
 

@@ -47,7 +47,7 @@ def read_precision(c: Fields) -> Precision:
         dtype,
         assumed,
         rule.scheme,
-        Exclusions(tuple(excluded), rule.within),
+        Exclusions(tuple(excluded)),
         rule.roles,
         rule.kv,
         overrides(list(rule.rules)),

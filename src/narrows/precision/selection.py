@@ -51,11 +51,10 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
 
     An entry names a module (`model.layers.0.mlp.gate`) or the end of its path (`mlp.gate`) and covers what lies below
     a whole path; `*` matches anything, and `re:` begins a regular expression. An entry without a dot (`lm_head`)
-    matches that name anywhere in the path. within: an entry matches wherever it stands in a name (AWQ).
+    matches that name anywhere in the path.
     """
 
     entries: tuple[str, ...] = ()
-    within: bool = False
 
     @cached_property
     def _compiled(
@@ -67,11 +66,9 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
         starts: dict[str, int] = {}
         patterns, steps = [], 0
         for number, entry in enumerate(self.entries):
-            plain = entry.rstrip(".") if not self.within else entry
+            plain = entry.rstrip(".")
             if entry.startswith("re:"):
                 made, cost = _pattern(entry[3:], entry)
-            elif self.within:
-                made, cost = re.compile(".*" + re.escape(plain), re.DOTALL), _NAME
             elif "*" not in entry:
                 if "." in plain:
                     literal.setdefault(".".join(_bare(plain.split("."))), number)

@@ -47,11 +47,12 @@ _READERS = {
     "fp_quant": "others.read_fp_quant",
     "metal": "mlx.read_metal",
 }
-METHODS = (
+KNOWN = (
     "awq, aqlm, auto-round, bitnet, bitsandbytes, compressed-tensors, exl2, exl3, fbgemm_fp8, fp8, gptq, higgs, hqq, "
     "mlx, modelopt, mxfp4, quark and torchao"
 )
 """Methods narrows reads, for a sentence."""
+METHODS = tuple(_READERS)
 
 
 def reader_of(method: str) -> Callable[[Fields, str], Rule]:
@@ -64,7 +65,7 @@ def reader_of(method: str) -> Callable[[Fields, str], Rule]:
             "quantization method '{method}' is not read yet; narrows reads {known}. Use the unquantized config of the "
             "model instead",
             method=method[:40],
-            known=METHODS,
+            known=KNOWN,
         )
     module, _, name = found.partition(".")
     reader: Callable[[Fields, str], Rule] = getattr(import_module(f"{__name__}.{module}"), name)

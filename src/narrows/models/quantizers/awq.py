@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, bits, group, names
+from narrows.models.quantizers.rule import Rule, bits, group
 from narrows.precision import Awq
 from narrows.precision.integers import Marlin
 from narrows.text import BadInput
 
 
 def read_awq(q: Fields, model_type: str) -> Rule:
-    """`gemm` and its like; modules are left out by a piece of their name."""
+    """`gemm` and its like."""
     version = str(q.raw("version", default="gemm") or "gemm").lower()
-    excluded = names(q, "modules_to_not_convert")
     if version == "marlin":
-        return Rule(Marlin(group(q, "group_size", "q_group_size")), excluded=excluded, within=True)
+        return Rule(Marlin(group(q, "group_size", "q_group_size")))
     if version not in ("gemm", "gemv", "exllama", "exllamav2", "exllama_v1", "exllama_v2", "ipex"):
         raise BadInput(
             "config field '{field}' is {value}; narrows reads the layouts gemm, gemv, exllama and marlin",
@@ -22,4 +21,4 @@ def read_awq(q: Fields, model_type: str) -> Rule:
             value=version[:40],
         )
     scheme = Awq(bits(q, "bits", "w_bit"), group(q, "group_size", "q_group_size"))
-    return Rule(scheme, excluded=excluded, within=True, reach=("head",) if q.flag("lm_head", False) else ())
+    return Rule(scheme, reach=("head",) if q.flag("lm_head", False) else ())

@@ -104,7 +104,7 @@ def _scheme(own: Fields, q: Fields) -> Scheme:
             return Microscaled()
         if strategy in ("tensor_group", "group") and size > 0:
             return Nvfp4(size, isinstance(inputs, dict))
-    if kind == "int" and layout == "pack-quantized" and bits in (2, 3, 4, 8):
+    if kind == "int" and layout == "pack-quantized" and bits in (2, 4, 8):
         reordered = weights.raw("actorder") == "group"
         return CompressedInt(bits, size, weights.flag("symmetric", True), reordered)
     if kind == "int" and bits == 8 and strategy in ("tensor", "channel"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, group, kv_format, members
+from narrows.models.quantizers.rule import Rule, group, kv_format, members, positive_group
 from narrows.precision import FORMATS, UNQUANTIZED, Fp8Block, Fp8Scaled, Nvfp4, Scheme
 from narrows.precision.floats import Microscaled
 from narrows.precision.integers import GroupedInt
@@ -35,7 +35,6 @@ def read_modelopt(q: Fields, model_type: str) -> Rule:
 
 def _scheme(algorithm: str, q: Fields) -> Scheme:
     """What ModelOpt's export of an algorithm stores. Source: modelopt's quantized export (Apache-2.0)."""
-    size = group(q, default=16)
     if algorithm == "FP8":
         return Fp8Scaled(static_input=True)
     if algorithm == "FP8_PER_CHANNEL_PER_TOKEN":
@@ -45,9 +44,9 @@ def _scheme(algorithm: str, q: Fields) -> Scheme:
     if algorithm == "MXFP8":
         return Microscaled(8)
     if algorithm in ("NVFP4", "NVFP4_AWQ", "NVFP4_SVDQUANT"):
-        return Nvfp4(size)
+        return Nvfp4(positive_group(q, 16))
     if algorithm == "W4A16_NVFP4":
-        return Nvfp4(size, input_scale=False)
+        return Nvfp4(positive_group(q, 16), input_scale=False)
     if algorithm in ("W4A16_AWQ", "W4A8_AWQ"):
         width = group(q, default=128)
         scalars = 2 if algorithm == "W4A8_AWQ" else 0

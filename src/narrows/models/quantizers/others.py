@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from narrows.models.fields import Fields
 from narrows.models.quantizers.rule import Rule, bits, group, members, names
 from narrows.precision import FORMATS, UNQUANTIZED, Nvfp4, Scheme
@@ -28,12 +26,7 @@ def _milli(q: Fields, name: str, default: float | None = None) -> int:
     """Bits per weight × 1000."""
     value = q.raw(name)
     value = default if value is None else value
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-        or not 1 <= value <= 16
-    ):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 16:
         raise BadInput("config field '{field}' must be bits per weight, from 1 to 16", field=q.path + name)
     return round(value * 1000)
 

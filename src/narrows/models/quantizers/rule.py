@@ -18,8 +18,7 @@ MOST_BLOCK = 2**20
 class Rule(msgspec.Struct, frozen=True):
     """The scheme of all weights that are not listed, and the lists.
 
-    roles: prefixes of the roles it is limited to. excluded: modules left out, beside those under the usual names;
-    within: they match anywhere in a name. rules: modules stored otherwise, the first match decides. reach: what it
+    roles: prefixes of the roles it is limited to. excluded: modules left out, beside those under the usual names. rules: modules stored otherwise, the first match decides. reach: what it
     applies to beside the layers' linear weights. kv: the KV format the file asks for. habits: of the tool that
     wrote the file (`stored.HEAD_AGAIN`, …). notes: what was assumed.
     """
@@ -27,7 +26,6 @@ class Rule(msgspec.Struct, frozen=True):
     scheme: Scheme
     roles: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
-    within: bool = False
     rules: tuple[tuple[str, Scheme], ...] = ()
     reach: tuple[str, ...] = ()
     kv: Format | None = None
@@ -69,6 +67,11 @@ def bits(q: Fields, *fields: str, known: Iterable[int] = (2, 3, 4, 8), default: 
             known=", ".join(listed),
         )
     return found
+
+
+def positive_group(q: Fields, default: int) -> int:
+    """Weights that share a scale, where a whole row cannot."""
+    return q.size("group_size", default=default, most=MOST_BLOCK)
 
 
 def group(q: Fields, *fields: str, default: int | None = 128) -> int:
