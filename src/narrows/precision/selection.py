@@ -71,8 +71,10 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
                 made, cost = _pattern(entry[3:], entry)
             elif "*" not in entry:
                 if "." in plain:
-                    literal.setdefault(".".join(_bare(plain.split("."))), number)
-                    tails.setdefault(plain, number)
+                    pieces = plain.split(".")
+                    literal.setdefault(".".join(_bare(pieces)), number)
+                    if pieces[0] not in _WRAPPERS:
+                        tails.setdefault(plain, number)
                 else:
                     single.setdefault(plain, number)
                 continue
@@ -104,11 +106,13 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
         if single:
             found += [single[piece] for piece in pieces if piece in single]
         bare = _bare(pieces) if literal or starts else pieces
-        if literal:
-            paths = [".".join(bare[:end]) for end in range(1, len(bare) + 1)]
-            ends = [".".join(pieces[begin:]) for begin in range(len(pieces))]
-            found += [literal[path] for path in paths if path in literal]
-            found += [tails[end] for end in ends if end in tails]
+        begins, ends = self._counts
+        for count in begins:
+            if count <= len(bare) and (path := ".".join(bare[:count])) in literal:
+                found.append(literal[path])
+        for count in ends:
+            if count <= len(pieces) and (path := ".".join(pieces[-count:])) in tails:
+                found.append(tails[path])
         if starts:
             name = ".".join(bare)
             found += [starts[name[:end]] for end in self._lengths if name[:end] in starts]
@@ -116,6 +120,13 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
             if (not found or number < min(found)) and pattern.match(module):
                 found.append(number)
         return min(found, default=None)
+
+    @cached_property
+    def _counts(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """How many pieces the paths and the ends of paths have: no others need be looked up."""
+        literal, tails = self._compiled[:2]
+        begins, ends = ({path.count(".") + 1 for path in paths} for paths in (literal, tails))
+        return tuple(begins), tuple(ends)
 
     @cached_property
     def _lengths(self) -> tuple[int, ...]:

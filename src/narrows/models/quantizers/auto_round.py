@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, bits, group, members, names
+from narrows.models.quantizers.rule import Rule, bits, group, names, settings
 from narrows.precision import UNQUANTIZED, Awq, CompressedInt, Gptq, Nvfp4, Scheme
 from narrows.precision.floats import Microscaled
 from narrows.text import BadInput
@@ -15,9 +15,7 @@ def read_auto_round(q: Fields, model_type: str) -> Rule:
     scheme = _scheme(q, layout, None)
     rules: list[tuple[str, Scheme]] = []
     head: tuple[str, ...] = ()
-    for name, own in members(q, "extra_config"):
-        if own is None:
-            continue
+    for name, own in settings(q, "extra_config"):
         made = _scheme(own, layout, q)
         if name.endswith("lm_head") and made is not UNQUANTIZED:
             head = ("head",)

@@ -19,9 +19,12 @@ def read_compressed_tensors(q: Fields, model_type: str) -> Rule:
     named: list[tuple[str, Scheme]] = []
     patterns: list[tuple[str, Scheme]] = []
     linear: Scheme | None = None
-    for name, own in members(q, "config_groups"):
-        if own is None:
-            raise BadInput("config field '{field}' must be an object of fields", field=q.path + "config_groups." + name)
+    for name, value in members(q, "config_groups"):
+        if not isinstance(value, dict):
+            raise BadInput(
+                "config field '{field}' must be an object of fields", field=q.path + "config_groups." + name[:60]
+            )
+        own = Fields(value, f"{q.path}config_groups.{name[:60]}.")
         if own.raw("weights") is None:
             continue  # only activations or outputs, such as a KV cache by module
         scheme = _scheme(own, q)

@@ -44,15 +44,12 @@ def read_gptq(q: Fields, model_type: str) -> Rule:
 def _dynamic(q: Fields, scheme: Gptq) -> tuple[tuple[str, Scheme], ...]:
     """GPTQModel's rules: regular expressions from the start of a name, `-:` leaves a module out."""
     found: list[tuple[str, Scheme]] = []
-    for pattern, own in members(q, "dynamic"):
+    for pattern, value in members(q, "dynamic"):
         if pattern.startswith("-:"):
             found.append(("re:" + pattern[2:], UNQUANTIZED))
             continue
-        changed = (
-            scheme
-            if own is None
-            else Gptq(bits(own, default=scheme.bits), group(own, default=scheme.group), scheme.old)
-        )
+        own = Fields(value if isinstance(value, dict) else {}, f"{q.path}dynamic.{pattern[:60]}.")
+        changed = Gptq(bits(own, default=scheme.bits), group(own, default=scheme.group), scheme.old)
         found.append(("re:" + pattern.removeprefix("+:"), changed))
     return tuple(found)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from narrows.models.fields import Fields
 from narrows.models.quantizers.rule import Rule, group, kv_format, members, positive_group
 from narrows.precision import FORMATS, UNQUANTIZED, Fp8Block, Fp8Scaled, Nvfp4, Scheme
@@ -16,21 +18,23 @@ KNOWN = "FP8, FP8_PB_WO, FP8_PER_CHANNEL_PER_TOKEN, MXFP8, NVFP4, W4A16_NVFP4, W
 def read_modelopt(q: Fields, model_type: str) -> Rule:
     """The algorithm of all linear weights; `quantized_layers` stands for those alone that it lists."""
     kv = kv_format(q, "kv_cache_quant_algo") or kv_format(q, "kv_cache_scheme")
-    listed = members(q, "quantized_layers")
-    algorithm = str(q.raw("quant_algo") or "").upper()
-    if not listed:
-        return Rule(_scheme(algorithm, q), kv=kv)
+    if not q.raw("quantized_layers"):
+        return Rule(_scheme(str(q.raw("quant_algo") or "").upper(), q), kv=kv)
     rules: list[tuple[str, Scheme]] = []
-    made: dict[tuple[str, int], Scheme] = {}
-    for name, own in listed:
-        if own is None:
-            raise BadInput(
-                "config field '{field}' must be an object of fields", field=q.path + "quantized_layers." + name[:60]
-            )
-        key = (str(own.raw("quant_algo") or "").upper(), group(own, default=16))
-        rules.append((name, made.setdefault(key, _scheme(key[0], own))))
-    most = max(made.values(), key=lambda scheme: sum(one is scheme for _, one in rules))
-    return Rule(most, rules=(*rules, ("*", UNQUANTIZED)), kv=kv, reach=("head",))
+    made: dict[str, Scheme] = {}
+    for name, own in members(q, "quantized_layers"):
+        # thousands of modules, one by one, in a handful of ways
+        key = repr(own)
+        if key not in made:
+            if not isinstance(own, dict):
+                raise BadInput(
+                    "config field '{field}' must be an object of fields", field=q.path + "quantized_layers." + name[:60]
+                )
+            fields = Fields(own, q.path + "quantized_layers." + name + ".")
+            made[key] = _scheme(str(fields.raw("quant_algo") or "").upper(), fields)
+        rules.append((name, made[key]))
+    uses = Counter(scheme for _, scheme in rules)
+    return Rule(uses.most_common(1)[0][0], rules=(*rules, ("*", UNQUANTIZED)), kv=kv, reach=("head",))
 
 
 def _scheme(algorithm: str, q: Fields) -> Scheme:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, bits, group, members, names
+from narrows.models.quantizers.rule import Rule, bits, group, names, settings
 from narrows.precision import FORMATS, UNQUANTIZED, Nvfp4, Scheme
 from narrows.precision.averages import Aqlm, BitsPerWeight, Higgs
 from narrows.precision.floats import Microscaled
@@ -33,19 +33,19 @@ def _milli(q: Fields, name: str, default: float | None = None) -> int:
 
 def read_hqq(q: Fields, model_type: str) -> Rule:
     """HQQ: packed bytes, a scale and a zero point per group; settings of all modules or by kind of module."""
-    settings = q.nested("quant_config") if isinstance(q.raw("quant_config"), dict) else q
+    own = q.nested("quant_config") if isinstance(q.raw("quant_config"), dict) else q
     excluded = names(q, "skip_modules")
-    if settings.has("weight_quant_params") or settings.has("nbits"):
-        return Rule(_hqq(settings), excluded=excluded)
-    rules = [(name, _hqq(own)) for name, own in members(q, "quant_config") if own is not None]
+    if own.has("weight_quant_params") or own.has("nbits"):
+        return Rule(_hqq(own), excluded=excluded)
+    rules = [(name, _hqq(each)) for name, each in settings(q, "quant_config")]
     if not rules:
         raise BadInput("config field '{field}' must be an object of fields", field=q.path + "quant_config")
     return Rule(rules[0][1], excluded=excluded, rules=(*rules, ("*", UNQUANTIZED)))
 
 
-def _hqq(settings: Fields) -> Scheme:
-    inner = settings.nested("weight_quant_params") if settings.has("weight_quant_params") else settings
-    if settings.raw("scale_quant_params") or settings.raw("zero_quant_params"):
+def _hqq(own: Fields) -> Scheme:
+    inner = own.nested("weight_quant_params") if own.has("weight_quant_params") else own
+    if own.raw("scale_quant_params") or own.raw("zero_quant_params"):
         raise BadInput("HQQ with quantized scales or zero points is not read yet; narrows reads HQQ without them")
     wide = bits(inner, "nbits", known=(1, 2, 4, 8))
     size = group(inner, default=64)

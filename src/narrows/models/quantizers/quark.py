@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, group, members, names
+from narrows.models.quantizers.rule import Rule, group, members, names, settings
 from narrows.precision import FORMATS, UNQUANTIZED, Format, Fp8Scaled, Scheme
 from narrows.precision.floats import Microscaled
 from narrows.precision.integers import GroupedInt, Int8Scaled
@@ -12,7 +12,7 @@ from narrows.text import BadInput
 
 def read_quark(q: Fields, model_type: str) -> Rule:
     """`global_quant_config`, `layer_quant_config` by pattern; the KV cache where keys and values leave in FP8."""
-    rules = [(name, _scheme(own)) for name, own in members(q, "layer_quant_config") if own is not None]
+    rules = [(name, _scheme(own)) for name, own in settings(q, "layer_quant_config")]
     if members(q, "layer_type_quant_config"):
         raise BadInput(
             "'quantization_config' quantizes only some modules, or others than usual ('{name}'), which narrows does "
@@ -31,9 +31,9 @@ def _kv(q: Fields) -> Format | None:
     if not isinstance(q.raw("export"), dict):
         return None
     cached = names(q.nested("export"), "kv_cache_group")
-    for name, own in members(q, "layer_quant_config"):
-        told = own is not None and name in cached and isinstance(own.raw("output_tensors"), dict)
-        if own is not None and told and str(own.nested("output_tensors").raw("dtype")).startswith("fp8"):
+    for name, own in settings(q, "layer_quant_config"):
+        told = name in cached and isinstance(own.raw("output_tensors"), dict)
+        if told and str(own.nested("output_tensors").raw("dtype")).startswith("fp8"):
             return FORMATS["float8_e4m3fn"]
     return None
 

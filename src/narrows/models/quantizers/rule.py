@@ -18,9 +18,10 @@ MOST_BLOCK = 2**20
 class Rule(msgspec.Struct, frozen=True):
     """The scheme of all weights that are not listed, and the lists.
 
-    roles: prefixes of the roles it is limited to. excluded: modules left out, beside those under the usual names. rules: modules stored otherwise, the first match decides. reach: what it
-    applies to beside the layers' linear weights. kv: the KV format the file asks for. habits: of the tool that
-    wrote the file (`stored.HEAD_AGAIN`, …). notes: what was assumed.
+    roles: prefixes of the roles it is limited to. excluded: modules left out, beside those under the usual names.
+    rules: modules stored otherwise, the first match decides. reach: what it applies to beside the layers' linear
+    weights. kv: the KV format the file asks for. habits: of the tool that wrote the file (`stored.HEAD_AGAIN`, …).
+    notes: what was assumed.
     """
 
     scheme: Scheme
@@ -81,15 +82,20 @@ def group(q: Fields, *fields: str, default: int | None = 128) -> int:
     return -1 if found is None or found == 0 else found
 
 
-def members(q: Fields, name: str) -> list[tuple[str, Fields | None]]:
-    """An object that maps module names to settings of their own; a setting that is no object is None."""
+def members(q: Fields, name: str) -> list[tuple[str, Any]]:
+    """An object that maps module names to settings of their own, as it stands in the file."""
     value = q.raw(name)
     if value is None:
         return []
     if not isinstance(value, dict):
         raise BadInput("config field '{field}' must be an object of fields", field=q.path + name)
-    inner = q.nested(name)
-    return [(key, inner.nested(key) if isinstance(value[key], dict) else None) for key in value]
+    return list(value.items())
+
+
+def settings(q: Fields, name: str) -> list[tuple[str, Fields]]:
+    """The same where only objects count, each as fields."""
+    inner = [(key, own) for key, own in members(q, name) if isinstance(own, dict)]
+    return [(key, Fields(own, f"{q.path}{name}.{key[:60]}.")) for key, own in inner]
 
 
 def kv_format(q: Fields, name: str) -> Format | None:
