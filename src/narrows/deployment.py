@@ -121,7 +121,7 @@ def _quantized(model: ModelSpec, wanted: str | None, engine: str, assumptions: l
     precision = model.precision
     if precision.scheme is UNQUANTIZED and wanted is None:
         return model
-    from narrows.engines.quantization import kept, names_of
+    from narrows.engines.quantization import kept, loads, names_of
 
     if precision.scheme is UNQUANTIZED:
         return _made_on_load(model, str(wanted), engine, assumptions)
@@ -131,6 +131,14 @@ def _quantized(model: ModelSpec, wanted: str | None, engine: str, assumptions: l
             "give the unquantized model",
             value=wanted[:40],
             own=precision.method[:40],
+        )
+    if precision.method and not loads(engine, precision.method):
+        assumptions.append(
+            Text(
+                "{engine} does not load checkpoints quantized by {method}; the figures are what they would take",
+                engine=engine,
+                method=precision.method[:40],
+            )
         )
     scheme = kept(precision.scheme) if engine == "vllm" else precision.scheme
     if scheme == precision.scheme:

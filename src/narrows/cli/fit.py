@@ -54,7 +54,7 @@ command = click.Command(
         option("--max-num-batched-tokens", type=int, help=_("Tokens the engine runs in one step.")),
         option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
         option("--kv-cache-memory-bytes", metavar="SIZE", help=_("KV cache of this size per device, such as 8GiB.")),
-        option("--quantization", help=_("Quantize an unquantized checkpoint while it loads: fp8.")),
+        option("--quantization", help=_("Quantize an unquantized checkpoint while it loads: fp8, bitsandbytes, …")),
         option(
             "--memory",
             metavar="SIZE",

@@ -13,6 +13,7 @@ from narrows.models import ModelSpec
 from narrows.models.dialects import DIALECTS
 from narrows.models.tensors import Tensor
 from narrows.precision import Awq, CompressedInt, Fp8Block, Gptq, Scheme
+from narrows.precision.integers import GroupedInt
 from narrows.text import BadInput, Text
 
 _BY_ROW = (".o", ".down", ".out")
@@ -83,6 +84,6 @@ def _unit(scheme: Scheme, by_row: bool, experts: bool) -> int:
     """Values along the cut that must stay together; 1 where any cut will do."""
     if isinstance(scheme, Fp8Block):
         return scheme.columns if by_row else scheme.rows
-    if isinstance(scheme, Gptq | Awq | CompressedInt) and by_row and not experts:
+    if isinstance(scheme, Gptq | Awq | CompressedInt | GroupedInt) and by_row and not experts:
         return max(scheme.group, 1)
     return 1

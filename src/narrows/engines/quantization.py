@@ -56,6 +56,7 @@ class OnLoad(msgspec.Struct, frozen=True):
 class _Facts(msgspec.Struct, frozen=True):
     names: dict[str, tuple[str, ...]]
     names_source: str
+    loads: dict[str, tuple[str, ...]]
     on_load: tuple[OnLoad, ...]
 
 
@@ -75,9 +76,19 @@ def methods_on_load(engine: str) -> tuple[str, ...]:
     return tuple(one.method for one in _facts().on_load if one.engine == engine)
 
 
+def _family(method: str) -> str:
+    return "modelopt" if method.startswith("modelopt") or method in ("nvfp4", "fp8_pb_wo") else method
+
+
+def loads(engine: str, method: str) -> bool:
+    """Whether an engine loads checkpoints of this method; where narrows does not know the engine's, it is taken to."""
+    known = _facts().loads.get(engine)
+    return known is None or _family(method).removeprefix("intel/").replace("compressed_", "compressed-") in known
+
+
 def names_of(method: str) -> tuple[str, ...]:
     """Names by which an engine takes a checkpoint of this method; another name is refused."""
-    family = "modelopt" if method.startswith("modelopt") or method in ("nvfp4", "fp8_pb_wo") else method
+    family = _family(method)
     return _facts().names.get(family, (family,))
 
 

@@ -66,11 +66,12 @@ class Marlin24(Scheme, frozen=True):
     bits: int = 4
 
     def stored(self, out: int, inner: int, dtype: Format) -> tuple[Part, ...]:
-        """`weight_packed` [in/32, out·bits/2], `meta` [in/32, out·2] I16, `scale_packed` [groups, out]."""
+        """`weight_packed` [in/32, out·bits/2], `meta` [in/32, out·2] I16, `scale_packed` [groups, out], shape."""
         return (
             Part("weight_packed", I32, ceil(inner, 32) * ceil(out * self.bits, 2)),
             Part("meta", I16, ceil(inner, 32) * out * 2),
             Part("scale_packed", F16, _groups(inner, self.group) * out),
+            Part("weight_shape", I64, 2),
         )
 
     @property

@@ -116,8 +116,12 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
         if starts:
             name = ".".join(bare)
             found += [starts[name[:end]] for end in self._lengths if name[:end] in starts]
+        if patterns:
+            decoder = ".".join(_bare(pieces))
+            # tools differ in the words before a name, and an expression is held to its beginning
+            spellings = dict.fromkeys((module, decoder, "model." + decoder))
         for number, pattern in patterns:
-            if (not found or number < min(found)) and pattern.match(module):
+            if (not found or number < min(found)) and any(pattern.match(name) for name in spellings):
                 found.append(number)
         return min(found, default=None)
 

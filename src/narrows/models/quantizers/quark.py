@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, group, members, names, settings
-from narrows.precision import FORMATS, UNQUANTIZED, Format, Fp8Scaled, Scheme
+from narrows.models.quantizers.rule import Rule, block, group, members, names, settings
+from narrows.precision import FORMATS, UNQUANTIZED, Format, Fp8Block, Fp8Scaled, Scheme
 from narrows.precision.floats import Microscaled
 from narrows.precision.integers import GroupedInt, Int8Scaled
 from narrows.text import BadInput
@@ -55,6 +55,8 @@ def _scheme(own: Fields) -> Scheme:
     size = group(weight, default=None)
     if kind in ("fp8_e4m3", "fp8_e4m3fn") and way in ("per_tensor", "per_channel"):
         return Fp8Scaled(way == "per_channel", static)
+    if kind.startswith("fp8") and way == "per_block":
+        return Fp8Block(*block(weight, "block_size"))
     if kind in ("fp4", "mxfp4") and way == "per_group" and size in (-1, 32):
         return Microscaled()
     if kind == "int8" and way in ("per_tensor", "per_channel"):
