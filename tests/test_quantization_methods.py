@@ -190,7 +190,9 @@ def test_a_quantization_of_the_text_part_alone_is_read() -> None:
 
 
 def test_modelopt_mixed_precision_by_layer_and_by_expert() -> None:
-    layers = {f"model.layers.{i}.self_attn.{k}_proj": {"quant_algo": "FP8"} for i in range(4) for k in "qkvo"}
+    layers: dict[str, Any] = {
+        f"model.layers.{i}.self_attn.{k}_proj": {"quant_algo": "FP8"} for i in range(4) for k in "qkvo"
+    }
     layers |= {
         f"model.layers.{i}.mlp.experts.{e}.{k}_proj": {"quant_algo": "W4A16_NVFP4", "group_size": 16}
         for i in range(4)

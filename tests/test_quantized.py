@@ -90,6 +90,29 @@ def test_a_split_that_cuts_through_a_group_is_refused_with_one_that_works() -> N
         deploy(read_config(plain, name="x"), find_accelerator("b200"), max_length=4096, tensor_parallel=8)
 
 
+def test_ranks_cannot_share_what_bitsandbytes_has_quantized_but_stages_can() -> None:
+    """vLLM: Prequant BitsAndBytes models with tensor parallelism is not supported."""
+    row = row_of("Llama-2-13B-Computer-Engineering")
+    spec = read_config(row["config"], name="x")
+    with pytest.raises(BadInput, match="use --pp"):
+        deploy(spec, find_accelerator("l40s"), tensor_parallel=2)
+    deploy(spec, find_accelerator("l40s"), pipeline_parallel=2)
+
+
+def test_double_quantization_is_undone_while_loading() -> None:
+    row = row_of("Llama-2-13B-Computer-Engineering")
+    made = deploy(read_config(row["config"], name="x"), find_accelerator("l40s"))
+    assert any("undone" in str(said) for said in made.assumptions)
+    linear = 13_015_864_320 - 2 * 163_840_000 - 414_720
+    assert made.model.checkpoint_bytes() - row["known"] == pytest.approx(linear / 64 * (4 - 1 - 4 / 256), rel=0.01)
+
+
+def test_a_checkpoint_that_vllm_does_not_load_is_said() -> None:
+    row = row_of("mlx Qwen3-14B-4bit")
+    made = deploy(read_config(row["config"], name="x"), find_accelerator("l40s"))
+    assert any("does not load checkpoints quantized by mlx" in str(said) for said in made.assumptions)
+
+
 @pytest.mark.parametrize(
     ("method", "bits"),
     [

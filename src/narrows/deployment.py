@@ -87,7 +87,7 @@ def deploy(
     if tp > 1 and model.precision.scheme is not UNQUANTIZED:
         from narrows.engines.partition import check_partition
 
-        assumptions += check_partition(model, tp)
+        assumptions += check_partition(model, tp, facts.name)
     usable = _usable(accelerator, device_memory, assumptions)
     defaults = facts.scheduler_default(usable, accelerator.name)
     length = _length(model, max_length, assumptions)

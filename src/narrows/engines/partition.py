@@ -1,7 +1,7 @@
 """Quantized weights cut over tensor-parallel ranks: groups and blocks must stay whole, or engines do not start.
 
-Sources: vLLM's `validate_fp8_block_shape` (the same in SGLang), its GPTQ and AWQ linear layers and
-`verify_marlin_supports_shape` (Apache-2.0). Qwen3-235B-A22B-FP8 on 8 ranks: 1536 / 8 = 192, "not divisible by weight
+Sources: vLLM's `validate_fp8_block_shape` (the same in SGLang), its GPTQ and AWQ linear layers,
+`verify_marlin_supports_shape` and bitsandbytes loader (Apache-2.0). Qwen3-235B-A22B-FP8 on 8 ranks: 1536 / 8 = 192, "not divisible by weight
 quantization block_n = 128". Experts in packed integers have kernels that halve a group, so they are not refused.
 """
 
@@ -20,11 +20,17 @@ _BY_ROW = (".o", ".down", ".out")
 """Roles whose input is cut; of all others it is the output."""
 
 
-def check_partition(model: ModelSpec, tp: int) -> tuple[Text, ...]:
+def check_partition(model: ModelSpec, tp: int, engine: str) -> tuple[Text, ...]:
     """Refuse a split that cuts through a group or a block of a quantized weight; of experts it is said only.
 
     Experts may be given out whole (expert parallelism), and then nothing is cut.
     """
+    if engine == "vllm" and model.precision.method == "bitsandbytes":
+        raise BadInput(
+            "--tp is {tp}, and vLLM does not split a checkpoint that bitsandbytes has quantized; use --pp, or the "
+            "unquantized model with --quantization bitsandbytes",
+            tp=tp,
+        )
     cuts = list(_cuts(model))
     experts = [cut for cut in cuts if cut[0].role.startswith("experts.")]
     found = _misfit([cut for cut in cuts if cut not in experts], tp)
