@@ -302,3 +302,13 @@ def test_an_expression_meets_a_tower_whatever_stands_before_its_name(entry: str)
     base = {"model_type": "mistral3", "text_config": text, "vision_config": VISION, "quantization_config": q}
     table = read_config(base, name="x").tensor_table()
     assert {row.parts[0].format.name for row in table if "vision_tower" in row.name} == {"bfloat16"}
+
+
+def test_layers_of_a_tower_can_be_left_out_one_by_one() -> None:
+    skip = ["lm_head", "vision_tower.transformer.layers.1"]
+    q = {"quant_method": "bitsandbytes", "load_in_8bit": True, "llm_int8_skip_modules": skip}
+    text = {**LLAMA, "model_type": "mistral"}
+    base = {"model_type": "mistral3", "text_config": text, "vision_config": VISION, "quantization_config": q}
+    table = read_config(base, name="x").tensor_table()
+    found = [(r.count, r.parts[0].format.name) for r in table if r.name.endswith("layers.{}.attention.q_proj.weight")]
+    assert sorted(found) == [(1, "bfloat16"), (1, "int8")]

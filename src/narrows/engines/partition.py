@@ -1,8 +1,9 @@
 """Quantized weights cut over tensor-parallel ranks: groups and blocks must stay whole, or engines do not start.
 
 Sources: vLLM's `validate_fp8_block_shape` (the same in SGLang), its GPTQ and AWQ linear layers,
-`verify_marlin_supports_shape` and bitsandbytes loader (Apache-2.0). Qwen3-235B-A22B-FP8 on 8 ranks: 1536 / 8 = 192, "not divisible by weight
-quantization block_n = 128". Experts in packed integers have kernels that halve a group, so they are not refused.
+`verify_marlin_supports_shape` and bitsandbytes loader (Apache-2.0). Qwen3-235B-A22B-FP8 on 8 ranks: 1536 / 8 = 192,
+"not divisible by weight quantization block_n = 128". Experts in packed integers have kernels that halve a group, so
+they are not refused.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -227,13 +228,17 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         ]
 
     def tower_rows(self, tower: Tower) -> list[TensorRow]:
-        """Rows of a part beside the decoder."""
-        return [
-            TensorRow(
-                pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern, tower=True))
-            )
-            for pattern, count, tensor in tower.tensors
-        ]
+        """Rows of a part beside the decoder: split, too, where some of its layers are quantized only."""
+        rows = []
+        for pattern, count, tensor in tower.tensors:
+            counts = {UNQUANTIZED: count}
+            if reached(self.precision, tensor, tower=True):
+                each = count if "{}" in pattern and tensor.copies == 1 else 1
+                counts = dict(Counter(self._scheme(tensor, pattern, index, tower=True) for index in range(each)))
+                if each != count:
+                    counts = dict.fromkeys(counts, count)
+            rows += [TensorRow(pattern, tower.name, tensor, n, self._parts(tensor, one)) for one, n in counts.items()]
+        return rows
 
     def _tensor_rows(self, pattern: str, tensor: Tensor, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of one tensor over several layers: split where the checkpoint quantizes some of them only."""
@@ -258,10 +263,10 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             found[key] = shares(self.precision, tensor, pattern, index)
         return found[key]
 
-    def _scheme(self, tensor: Tensor, name: str, *, tower: bool = False) -> Scheme:
+    def _scheme(self, tensor: Tensor, name: str, index: int = 0, *, tower: bool = False) -> Scheme:
         if not reached(self.precision, tensor, tower=tower):
             return UNQUANTIZED
-        return scheme_of(self.precision, name.replace("{}", "0").removesuffix(".weight"))
+        return scheme_of(self.precision, name.replace("{}", str(index)).removesuffix(".weight"))
 
     def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]
