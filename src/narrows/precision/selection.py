@@ -13,8 +13,12 @@ from narrows.text import BadInput
 
 _STEPS = 150_000
 """Steps that matching one name against all expressions may take at worst; configs seen need some hundreds."""
+_CALL = 300
+"""Steps that any match costs at least."""
 _NAME = 60
 """A usual module name has about so many characters."""
+_SAME = 8
+"""And no letter more often than so."""
 _WRAPPERS = frozenset({"model", "language_model", "text_model"})
 """Words before a decoder's layers that one tool writes and the next leaves out."""
 
@@ -22,20 +26,31 @@ _WRAPPERS = frozenset({"model", "language_model", "text_model"})
 def _pattern(expression: str, entry: str) -> tuple[re.Pattern[str], int]:
     """Compile an entry that came from a file; also the steps it may take on one name at worst.
 
-    Many or nested repetitions could match for hours: they are refused.
+    Many or nested repetitions could match for hours: they are refused (references to groups, too).
     """
-    unbounded = len(re.findall(r"[*+{]", expression))
-    repeats = unbounded + len(re.findall(r"(?<![(*+}?])\?", expression))
-    nested = re.search(r"[*+}?]\)[*+{?]", expression)
+    repeats = len(re.findall(r"[*+{]|(?<![(*+}?])\?", expression))
+    nested = re.search(r"[*+}?]\)[*+{?]|\\[1-9]|\(\?P[=<]", expression)
     if len(expression) <= 300 and repeats <= 4 and expression.count("|") <= 64 and not nested:
         try:
-            return re.compile(expression), comb(_NAME, unbounded) * 2 ** (repeats - unbounded)
+            return re.compile(expression), _CALL + _steps(expression)
         except (re.error, OverflowError, RecursionError):
             pass
     raise BadInput(
         "quantization_config excludes modules by '{entry}', which narrows does not evaluate; name the modules instead",
         entry=entry[:80],
     )
+
+
+def _steps(expression: str) -> int:
+    """Steps of backtracking on a usual name at worst: every way to share its letters out to the repetitions.
+
+    A star before a letter can stop only where that letter stands, and a star at the end need not stop.
+    """
+    core = re.sub(r"(\.[*+])?(\(\\\.\|\$\)|\$)?$", "", expression)
+    repeats = len(re.findall(r"[*+{]|(?<![(*+}?])\?", core))
+    stopped = len(re.findall(r"\.[*+]\??(?:\(\?:|\()*(?:[A-Za-z0-9_]|\\[.d])", core))
+    ways = _SAME if stopped == repeats else _NAME
+    return _NAME * comb(ways, max(repeats - 1, 0)) if repeats else 0
 
 
 def _bare(pieces: list[str]) -> list[str]:
@@ -120,10 +135,20 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
             decoder = ".".join(_bare(pieces))
             # tools differ in the words before a name, and an expression is held to its beginning
             spellings = dict.fromkeys((module, decoder, "model." + decoder))
+            if self._any is not None and not any(self._any.match(name) for name in spellings):
+                patterns = ()
         for number, pattern in patterns:
             if (not found or number < min(found)) and any(pattern.match(name) for name in spellings):
                 found.append(number)
         return min(found, default=None)
+
+    @cached_property
+    def _any(self) -> re.Pattern[str] | None:
+        """All expressions in one, which tells much sooner that none meets a name."""
+        try:
+            return re.compile("|".join(f"(?:{pattern.pattern})" for _, pattern in self._compiled[4]))
+        except re.error:
+            return None
 
     @cached_property
     def _counts(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
