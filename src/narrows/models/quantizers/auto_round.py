@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, bits, group, names, settings
+from narrows.models.quantizers.rule import Rule, bits, group, names, settings, unread, word
 from narrows.precision import UNQUANTIZED, Awq, CompressedInt, Gptq, Nvfp4, Scheme
 from narrows.precision.floats import Microscaled
-from narrows.text import BadInput
 
 
 def read_auto_round(q: Fields, model_type: str) -> Rule:
     """The scheme of the layers' linear weights; `extra_config` names modules with bits or groups of their own."""
-    layout = str(q.raw("packing_format", default="auto_round:auto_gptq") or "auto_round:auto_gptq").lower()
+    layout = word(q, "packing_format", "auto_round:auto_gptq")
     scheme = _scheme(q, layout, None)
     rules: list[tuple[str, Scheme]] = []
     head: tuple[str, ...] = ()
@@ -32,7 +31,7 @@ def _scheme(q: Fields, layout: str, outer: Fields | None) -> Scheme:
     if wide >= 16:
         return UNQUANTIZED
     size = group(q) if q.has("group_size") else group(rest)
-    kind = str(q.raw("data_type") or rest.raw("data_type") or "int").lower()
+    kind = word(q, "data_type", word(rest, "data_type", "int"))
     if kind.startswith("mx_fp") and wide in (4, 8):
         return Microscaled(wide)
     if kind.startswith("nv_fp") and wide == 4:
@@ -42,8 +41,4 @@ def _scheme(q: Fields, layout: str, outer: Fields | None) -> Scheme:
         if "llm_compressor" in layout:
             return CompressedInt(wide, size, q.flag("sym", rest.flag("sym", True)))
         return Awq(wide, size) if layout.endswith("awq") else Gptq(wide, size)
-    raise BadInput(
-        "config field '{field}' is {value}; narrows reads AutoRound's int, mx_fp and nv_fp",
-        field=q.path + "data_type",
-        value=kind[:40],
-    )
+    raise unread(q, "data_type", "int, mx_fp and nv_fp")

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, bits, group
+from narrows.models.quantizers.rule import Rule, bits, group, unread, word
 from narrows.precision import Awq
 from narrows.precision.integers import Marlin
-from narrows.text import BadInput
 
 
 def read_awq(q: Fields, model_type: str) -> Rule:
     """`gemm` and its like."""
-    version = str(q.raw("version", default="gemm") or "gemm").lower()
+    version = word(q, "version", "gemm")
     if version == "marlin":
         return Rule(Marlin(group(q, "group_size", "q_group_size")))
     if version not in ("gemm", "gemv", "exllama", "exllamav2", "exllama_v1", "exllama_v2", "ipex"):
-        raise BadInput(
-            "config field '{field}' is {value}; narrows reads the layouts gemm, gemv, exllama and marlin",
-            field=q.path + "version",
-            value=version[:40],
-        )
+        raise unread(q, "version", "gemm, gemv, exllama and marlin")
     scheme = Awq(bits(q, "bits", "w_bit"), group(q, "group_size", "q_group_size"))
     return Rule(scheme, reach=("head",) if q.flag("lm_head", False) else ())

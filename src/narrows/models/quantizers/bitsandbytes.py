@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, names
+from narrows.models.quantizers.rule import Rule, names, unread
 from narrows.precision import FORMATS, Format, format_of
 from narrows.precision.bitsandbytes import Bnb4, Bnb8
 from narrows.text import BadInput
@@ -17,11 +17,7 @@ def read_bitsandbytes(q: Fields, model_type: str) -> Rule:
     if q.flag("load_in_4bit", q.flag("_load_in_4bit", False)):
         kind = q.raw("bnb_4bit_quant_type", default="fp4")
         if kind not in ("nf4", "fp4"):
-            raise BadInput(
-                "config field '{field}' is {value}; bitsandbytes has nf4 and fp4",
-                field=q.path + "bnb_4bit_quant_type",
-                value=str(kind)[:40],
-            )
+            raise unread(q, "bnb_4bit_quant_type", "nf4 and fp4")
         double = q.flag("bnb_4bit_use_double_quant", False)
         return Rule(Bnb4(kind, double, _storage(q)), excluded=skipped, reach=reach)
     if q.flag("load_in_8bit", q.flag("_load_in_8bit", False)):

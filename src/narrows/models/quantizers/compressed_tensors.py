@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, block, group, kv_format, members
+from narrows.models.quantizers.rule import Rule, block, group, kv_format, members, word
 from narrows.models.stored import HEAD_AGAIN
 from narrows.precision import FORMATS, UNQUANTIZED, CompressedInt, Fp8Block, Fp8Scaled, Nvfp4, Scheme
 from narrows.precision.floats import Microscaled
@@ -71,27 +71,27 @@ def _sparse(q: Fields) -> bool:
     """Whether pairs of zeros are left out of the file."""
     if not isinstance(q.raw("sparsity_config"), dict):
         return False
-    layout = q.nested("sparsity_config").raw("format")
-    if layout in (None, "dense"):
+    layout = word(q.nested("sparsity_config"), "format", "dense")
+    if layout == "dense":
         return False
     if layout == "sparse-24-bitmask":
         return True
     raise BadInput(
         "config field '{field}' is {value}; its size depends on the weights themselves, so a config cannot tell it",
         field=q.path + "sparsity_config.format",
-        value=str(layout)[:40],
+        value=layout[:40],
     )
 
 
 def _scheme(own: Fields, q: Fields) -> Scheme:
     """The scheme of a group: by its weights' type, bits and strategy, and by the layout they are saved in."""
     weights = own.nested("weights")
-    layout = str(own.raw("format") or q.raw("format") or "")
-    bits, kind, strategy = weights.size("num_bits"), weights.raw("type", default="int"), weights.raw("strategy")
+    layout = word(own, "format", word(q, "format"))
+    bits, kind, strategy = weights.size("num_bits"), word(weights, "type", "int"), word(weights, "strategy")
     inputs = own.raw("input_activations")
     static = isinstance(inputs, dict) and not own.nested("input_activations").raw("dynamic")
     size = group(weights, default=None)
-    if strategy is None:
+    if not strategy:
         strategy = "tensor" if size == -1 else "group"
     if layout == "marlin-24" and kind == "int" and bits in (4, 8):
         return Marlin24(size, bits)
@@ -115,6 +115,6 @@ def _scheme(own: Fields, q: Fields) -> Scheme:
     raise BadInput(
         "compressed-tensors with {bits}-bit {kind} weights by {strategy} is not read yet",
         bits=bits,
-        kind=str(kind)[:20],
-        strategy=str(strategy)[:20],
+        kind=kind[:20],
+        strategy=strategy[:20],
     )

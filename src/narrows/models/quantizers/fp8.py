@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, block
+from narrows.models.quantizers.rule import Rule, block, unread
 from narrows.precision import FORMATS, Fp8Block, Fp8Scaled, Mxfp4, Scheme
 from narrows.precision.floats import Microscaled
-from narrows.text import BadInput
 
 _BF16_SCALES = ("qwen3", "qwen3_moe")
 """Model types whose FP8 files keep block scales in bfloat16; DeepSeek's keep them in float32."""
@@ -21,11 +20,7 @@ def read_fp8(q: Fields, model_type: str) -> Rule:
     rules: list[tuple[str, Scheme]] = []
     experts = q.raw("expert_dtype")
     if experts not in (None, "fp8", "fp4"):
-        raise BadInput(
-            "config field '{field}' is {value}; narrows reads fp8 and fp4",
-            field=q.path + "expert_dtype",
-            value=str(experts)[:40],
-        )
+        raise unread(q, "expert_dtype", "fp8 and fp4")
     if experts == "fp4":
         rules.append(("*.experts.*", Microscaled()))
     static = q.raw("activation_scheme") == "static"

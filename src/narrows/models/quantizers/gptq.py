@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, bits, group, members
+from narrows.models.quantizers.rule import Rule, bits, group, members, unread
 from narrows.models.stored import HEAD_AGAIN
 from narrows.precision import UNQUANTIZED, Gptq, Scheme
 from narrows.precision.integers import Marlin
@@ -21,11 +21,7 @@ def read_gptq(q: Fields, model_type: str) -> Rule:
     if layout == "marlin" or q.raw("is_marlin_format") is True:
         return Rule(Marlin(group(q)))
     if layout not in (None, "gptq", "gptq_v2"):
-        raise BadInput(
-            "config field '{field}' is {value}; narrows reads the layouts gptq, gptq_v2 and marlin",
-            field=q.path + "checkpoint_format",
-            value=str(layout)[:40],
-        )
+        raise unread(q, "checkpoint_format", "gptq, gptq_v2 and marlin")
     wide, size = bits(q), group(q)
     old = set(q.values) == _BEFORE_AUTOGPTQ and q.raw("desc_act") is False
     scheme = Gptq(wide, size, old)

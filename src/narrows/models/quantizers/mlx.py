@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, bits, group
+from narrows.models.quantizers.rule import Rule, bits, group, unread
 from narrows.models.stored import NO_PREDICTION
 from narrows.precision import FORMATS, UNQUANTIZED, Scheme
 from narrows.precision.integers import GroupedInt
@@ -44,11 +44,7 @@ def _scheme(q: Fields, outer: Fields | None) -> Scheme:
             f"mlx {mode}", wide, group(q, default=size), _U32, scale=FORMATS["uint8"], zero_bits=0, whole_groups=True
         )
     if mode != "affine":
-        raise BadInput(
-            "config field '{field}' is {value}; narrows reads MLX's affine, mxfp4, mxfp8 and nvfp4",
-            field=q.path + "mode",
-            value=str(mode)[:40],
-        )
+        raise unread(q, "mode", "affine, mxfp4, mxfp8 and nvfp4")
     rest = outer if outer is not None else q
     size = group(q) if q.has("group_size") else group(rest, default=64)
     if size < 1:

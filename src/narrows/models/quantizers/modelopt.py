@@ -8,7 +8,7 @@ import msgspec
 
 from narrows.models.fields import Fields
 from narrows.models.quantizers.compressed_tensors import read_compressed_tensors
-from narrows.models.quantizers.rule import Rule, group, kv_format, members, positive_group
+from narrows.models.quantizers.rule import Rule, group, kv_format, members, positive_group, word
 from narrows.precision import FORMATS, UNQUANTIZED, Fp8Block, Fp8Scaled, Nvfp4, Scheme
 from narrows.precision.floats import Microscaled
 from narrows.precision.integers import GroupedInt, Int8Scaled
@@ -29,19 +29,20 @@ def read_modelopt(q: Fields, model_type: str) -> Rule:
         if q.raw("quant_algo") == "MIXED_PRECISION" and q.raw("config_groups"):
             grouped = read_compressed_tensors(q, model_type)
             return msgspec.structs.replace(grouped, kv=kv, habits=())
-        return Rule(_scheme(str(q.raw("quant_algo") or "").upper(), q), kv=kv)
+        return Rule(_scheme(word(q, "quant_algo").upper(), q), kv=kv)
     rules: list[tuple[str, Scheme]] = []
-    made: dict[str, Scheme] = {}
+    made: dict[tuple[str, int | None], Scheme] = {}
     for name, own in members(q, "quantized_layers"):
         # thousands of modules, one by one, in a handful of ways
-        key = repr(own)
+        if not isinstance(own, dict):
+            raise BadInput(
+                "config field '{field}' must be an object of fields", field=q.path + "quantized_layers." + name[:60]
+            )
+        algorithm, size = own.get("quant_algo"), own.get("group_size")
+        key = (algorithm, size) if isinstance(algorithm, str) and isinstance(size, int | None) else (name, None)
         if key not in made:
-            if not isinstance(own, dict):
-                raise BadInput(
-                    "config field '{field}' must be an object of fields", field=q.path + "quantized_layers." + name[:60]
-                )
-            fields = Fields(own, q.path + "quantized_layers." + name + ".")
-            made[key] = _scheme(str(fields.raw("quant_algo") or "").upper(), fields)
+            fields = Fields(own, q.path + "quantized_layers." + name[:60] + ".")
+            made[key] = _scheme(word(fields, "quant_algo").upper(), fields)
         rules.append((name, made[key]))
     uses = Counter(scheme for _, scheme in rules)
     return Rule(uses.most_common(1)[0][0], rules=(*rules, ("*", UNQUANTIZED)), kv=kv, reach=("head",))

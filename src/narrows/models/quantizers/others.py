@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, bits, group, names, settings
+from narrows.models.quantizers.rule import Rule, bits, group, names, settings, unread
 from narrows.precision import FORMATS, UNQUANTIZED, Nvfp4, Scheme
 from narrows.precision.averages import Aqlm, BitsPerWeight, Higgs
 from narrows.precision.floats import Microscaled
@@ -85,9 +85,5 @@ def read_fp_quant(q: Fields, model_type: str) -> Rule:
     if q.flag("store_master_weights", False):
         return Rule(UNQUANTIZED)
     if kind not in ("mxfp4", "nvfp4"):
-        raise BadInput(
-            "config field '{field}' is {value}; narrows reads mxfp4 and nvfp4",
-            field=q.path + "forward_dtype",
-            value=str(kind)[:40],
-        )
+        raise unread(q, "forward_dtype", "mxfp4 and nvfp4")
     return Rule(Microscaled() if kind == "mxfp4" else Nvfp4(), reach=("tower",))

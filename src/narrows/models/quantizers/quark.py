@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.quantizers.rule import Rule, block, group, members, names, settings
+from narrows.models.quantizers.rule import Rule, block, group, members, names, settings, unread, word
 from narrows.precision import FORMATS, UNQUANTIZED, Format, Fp8Block, Fp8Scaled, Scheme
 from narrows.precision.floats import Microscaled
 from narrows.precision.integers import GroupedInt, Int8Scaled
@@ -33,7 +33,7 @@ def _kv(q: Fields) -> Format | None:
     cached = names(q.nested("export"), "kv_cache_group")
     for name, own in settings(q, "layer_quant_config"):
         told = name in cached and isinstance(own.raw("output_tensors"), dict)
-        if told and str(own.nested("output_tensors").raw("dtype")).startswith("fp8"):
+        if told and word(own.nested("output_tensors"), "dtype").startswith("fp8"):
             return FORMATS["float8_e4m3fn"]
     return None
 
@@ -43,13 +43,9 @@ def _scheme(own: Fields) -> Scheme:
     if own.raw("weight") is None:
         return UNQUANTIZED
     if isinstance(own.raw("weight"), list):
-        raise BadInput(
-            "config field '{field}' is not read yet; narrows reads {known} there",
-            field=own.path + "weight",
-            known="fp8, fp4, int8, int4",
-        )
+        raise unread(own, "weight", "one scheme")
     weight = own.nested("weight")
-    kind, way = str(weight.raw("dtype")).lower(), str(weight.raw("qscheme")).lower()
+    kind, way = word(weight, "dtype"), word(weight, "qscheme")
     inputs = own.raw("input_tensors")
     static = isinstance(inputs, dict) and not own.nested("input_tensors").raw("is_dynamic")
     size = group(weight, default=None)

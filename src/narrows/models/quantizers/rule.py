@@ -34,6 +34,25 @@ class Rule(msgspec.Struct, frozen=True):
     notes: tuple[Text, ...] = ()
 
 
+def unread(q: Fields, name: str, known: str) -> BadInput:
+    """The error for a value that narrows does not read, with those it reads."""
+    return BadInput(
+        "config field '{field}' is {value}; narrows reads {known} there",
+        field=q.path + name,
+        value=word(q, name),
+        known=known,
+    )
+
+
+def word(q: Fields, name: str, default: str = "") -> str:
+    """A field that should be a word, in lower case; anything else becomes the name of its type."""
+    value = q.raw(name)
+    if value is None:
+        return default
+    plain = isinstance(value, str | bool | float) or (isinstance(value, int) and abs(value) < 2**63)
+    return (str(value) if plain else type(value).__name__)[:60].lower()
+
+
 def names(q: Fields, *fields: str) -> tuple[str, ...]:
     """Module names under these fields, all together; null and absent are an empty list."""
     entries: list[str] = []
@@ -60,13 +79,7 @@ def bits(q: Fields, *fields: str, known: Iterable[int] = (2, 3, 4, 8), default: 
     fields = fields or ("bits",)
     found = q.size(*fields) if default is ... else q.size(*fields, default=default)
     if found not in known:
-        listed = [str(one) for one in known]
-        raise BadInput(
-            "config field '{field}' is {value}; narrows reads {known} bits there",
-            field=q.path + fields[0],
-            value=found,
-            known=", ".join(listed),
-        )
+        raise unread(q, fields[0], " ".join(map(str, known)) + " bits")
     return found
 
 
@@ -103,7 +116,7 @@ def kv_format(q: Fields, name: str) -> Format | None:
     stated = q.raw(name)
     if stated is None:
         return None
-    if isinstance(stated, str) and stated.upper() in ("FP8", "FP8_E4M3"):
+    if word(q, name).upper() in ("FP8", "FP8_E4M3"):
         return FORMATS["float8_e4m3fn"]
     if isinstance(stated, dict) and stated.get("num_bits") == 8:
         return FORMATS["float8_e4m3fn" if stated.get("type", "float") == "float" else "int8"]
