@@ -49,7 +49,7 @@ _READERS = {
 }
 KNOWN = (
     "awq, aqlm, auto-round, bitnet, bitsandbytes, compressed-tensors, exl2, exl3, fbgemm_fp8, fp8, gptq, higgs, hqq, "
-    "mlx, modelopt, mxfp4, quark and torchao"
+    "mlx, modelopt, mxfp4, quark, torchao"
 )
 """Methods narrows reads, for a sentence."""
 METHODS = tuple(_READERS)

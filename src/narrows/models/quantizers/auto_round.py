@@ -41,4 +41,4 @@ def _scheme(q: Fields, layout: str, outer: Fields | None) -> Scheme:
         if "llm_compressor" in layout:
             return CompressedInt(wide, size, q.flag("sym", rest.flag("sym", True)))
         return Awq(wide, size) if layout.endswith("awq") else Gptq(wide, size)
-    raise unread(q, "data_type", "int, mx_fp and nv_fp")
+    raise unread(q, "data_type", "int, mx_fp, nv_fp")

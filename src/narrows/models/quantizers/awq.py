@@ -14,6 +14,6 @@ def read_awq(q: Fields, model_type: str) -> Rule:
     if version == "marlin":
         return Rule(Marlin(group(q, "group_size", "q_group_size")))
     if version not in ("gemm", "gemv", "exllama", "exllamav2", "exllama_v1", "exllama_v2", "ipex"):
-        raise unread(q, "version", "gemm, gemv, exllama and marlin")
+        raise unread(q, "version", "gemm, gemv, exllama, marlin")
     scheme = Awq(bits(q, "bits", "w_bit"), group(q, "group_size", "q_group_size"))
     return Rule(scheme, reach=("head",) if q.flag("lm_head", False) else ())

@@ -17,7 +17,7 @@ def read_bitsandbytes(q: Fields, model_type: str) -> Rule:
     if q.flag("load_in_4bit", q.flag("_load_in_4bit", False)):
         kind = q.raw("bnb_4bit_quant_type", default="fp4")
         if kind not in ("nf4", "fp4"):
-            raise unread(q, "bnb_4bit_quant_type", "nf4 and fp4")
+            raise unread(q, "bnb_4bit_quant_type", "nf4, fp4")
         double = q.flag("bnb_4bit_use_double_quant", False)
         return Rule(Bnb4(kind, double, _storage(q)), excluded=skipped, reach=reach)
     if q.flag("load_in_8bit", q.flag("_load_in_8bit", False)):

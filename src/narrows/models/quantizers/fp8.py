@@ -20,7 +20,7 @@ def read_fp8(q: Fields, model_type: str) -> Rule:
     rules: list[tuple[str, Scheme]] = []
     experts = q.raw("expert_dtype")
     if experts not in (None, "fp8", "fp4"):
-        raise unread(q, "expert_dtype", "fp8 and fp4")
+        raise unread(q, "expert_dtype", "fp8, fp4")
     if experts == "fp4":
         rules.append(("*.experts.*", Microscaled()))
     static = q.raw("activation_scheme") == "static"

@@ -21,7 +21,7 @@ def read_gptq(q: Fields, model_type: str) -> Rule:
     if layout == "marlin" or q.raw("is_marlin_format") is True:
         return Rule(Marlin(group(q)))
     if layout not in (None, "gptq", "gptq_v2"):
-        raise unread(q, "checkpoint_format", "gptq, gptq_v2 and marlin")
+        raise unread(q, "checkpoint_format", "gptq, gptq_v2, marlin")
     wide, size = bits(q), group(q)
     old = set(q.values) == _BEFORE_AUTOGPTQ and q.raw("desc_act") is False
     scheme = Gptq(wide, size, old)

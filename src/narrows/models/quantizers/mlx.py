@@ -44,7 +44,7 @@ def _scheme(q: Fields, outer: Fields | None) -> Scheme:
             f"mlx {mode}", wide, group(q, default=size), _U32, scale=FORMATS["uint8"], zero_bits=0, whole_groups=True
         )
     if mode != "affine":
-        raise unread(q, "mode", "affine, mxfp4, mxfp8 and nvfp4")
+        raise unread(q, "mode", "affine, mxfp4, mxfp8, nvfp4")
     rest = outer if outer is not None else q
     size = group(q) if q.has("group_size") else group(rest, default=64)
     if size < 1:

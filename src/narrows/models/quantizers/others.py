@@ -85,5 +85,5 @@ def read_fp_quant(q: Fields, model_type: str) -> Rule:
     if q.flag("store_master_weights", False):
         return Rule(UNQUANTIZED)
     if kind not in ("mxfp4", "nvfp4"):
-        raise unread(q, "forward_dtype", "mxfp4 and nvfp4")
+        raise unread(q, "forward_dtype", "mxfp4, nvfp4")
     return Rule(Microscaled() if kind == "mxfp4" else Nvfp4(), reach=("tower",))

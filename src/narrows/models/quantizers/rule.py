@@ -79,7 +79,7 @@ def bits(q: Fields, *fields: str, known: Iterable[int] = (2, 3, 4, 8), default: 
     fields = fields or ("bits",)
     found = q.size(*fields) if default is ... else q.size(*fields, default=default)
     if found not in known:
-        raise unread(q, fields[0], " ".join(map(str, known)) + " bits")
+        raise unread(q, fields[0], ", ".join(map(str, known)))
     return found
 
 
