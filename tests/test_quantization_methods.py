@@ -312,3 +312,11 @@ def test_layers_of_a_tower_can_be_left_out_one_by_one() -> None:
     table = read_config(base, name="x").tensor_table()
     found = [(r.count, r.parts[0].format.name) for r in table if r.name.endswith("layers.{}.attention.q_proj.weight")]
     assert sorted(found) == [(1, "bfloat16"), (1, "int8")]
+
+
+def test_experts_in_fp4_are_told_beside_the_quantization() -> None:
+    """DeepSeek V4: FP8 with a byte per block of scale, experts in pairs with a byte per 32 of a row."""
+    q = {"quant_method": "fp8", "weight_block_size": [128, 128], "scale_fmt": "ue8m0"}
+    spec = read_config({**MOE, "expert_dtype": "fp4", "quantization_config": q}, name="x")
+    assert (bits(spec, "experts.up"), bits(spec, "attention.q")) == (4.25, 8)
+    assert {part.format.bits for part in rows(spec, "attention.q")[0].parts} == {8}

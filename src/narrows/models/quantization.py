@@ -9,6 +9,7 @@ from narrows.models.spec import Precision
 from narrows.precision import FORMATS, Exclusions, format_of
 from narrows.text import BadInput
 
+_MOVED = ("compression_config", "quantization", "expert_dtype")
 _EXCLUDED = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
 
 
@@ -62,7 +63,8 @@ def with_quantization(config: dict[str, Any]) -> dict[str, Any]:
     """A config whose `quantization_config` is where and as most files have it.
 
     Older compressed-tensors files call it `compression_config`; MLX writes `quantization` (and the same again as
-    `quantization_config`) without a method, and bits and a group size are enough to tell it by.
+    `quantization_config`) without a method, and bits and a group size are enough to tell it by. DeepSeek V4 says beside
+    it that experts are in FP4.
     """
     if config.get("quantization_config") is None:
         for name in ("compression_config", "quantization"):
@@ -79,7 +81,9 @@ def with_quantization(config: dict[str, Any]) -> dict[str, Any]:
             found = {"quant_method": "compressed-tensors", **found}
         elif {"bits", "group_size"} <= set(found):
             found = {"quant_method": "mlx", **found}
-    kept = {name: value for name, value in config.items() if name not in ("compression_config", "quantization")}
+    if config.get("expert_dtype") is not None and "expert_dtype" not in found:
+        found = {**found, "expert_dtype": config["expert_dtype"]}
+    kept = {name: value for name, value in config.items() if name not in _MOVED}
     return {**kept, "quantization_config": found}
 
 
