@@ -150,6 +150,78 @@ _TABLE: tuple[tuple[str, str, str, dict[str, Any] | None, str], ...] = (
     ("nvidia/Gemma-4-31B-IT-NVFP4", "models", "packed bytes twice", None, ""),
     ("TheBloke/Llama-2-13B-chat-GPTQ", "models", "gptq", None, ""),
 )
+_STATIC = {"num_bits": 8, "type": "float", "strategy": "tensor"}
+_FP8_STATIC = {**_FP8_DYNAMIC, "config_groups": {"group_0": {"weights": _STATIC, "input_activations": _STATIC}}}
+_CHANNEL = {"num_bits": 8, "type": "int", "strategy": "channel"}
+_W8A8 = {
+    **_FP8_DYNAMIC,
+    "format": "int-quantized",
+    "config_groups": {"group_0": {"targets": ["Linear"], "weights": _CHANNEL, "input_activations": {"dynamic": True}}},
+}
+_FP4 = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}
+_NVFP4_PACKED = {
+    **_FP8_DYNAMIC,
+    "format": "nvfp4-pack-quantized",
+    "config_groups": {"group_0": {"targets": ["Linear"], "weights": _FP4, "input_activations": _FP4}},
+}
+_BLOCKS = {"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"}
+_AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm", "zero_point": True}
+_GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "static_groups": False}
+_INT8 = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+_MORE: tuple[tuple[str, str, dict[str, Any], str, int], ...] = (
+    # name, whose fields, usual recipe of the publisher, how the total counts, the total
+    ("unsloth/Qwen2.5-0.5B-bnb-4bit", "Qwen/Qwen2.5-0.5B", _NF4, "packed bytes twice", 505_339_700),
+    ("unsloth/Qwen2.5-72B-Instruct-bnb-4bit", "Qwen/Qwen2.5-72B-Instruct", _NF4, "packed bytes twice", 74_904_980_156),
+    ("unsloth/gemma-2-27b-it-bnb-4bit", "google/gemma-2-27b-it", _NF4, "packed bytes twice", 28_042_874_066),
+    ("unsloth/gemma-3-12b-it-bnb-4bit", "google/gemma-3-12b-it", _NF4, "packed bytes twice", 12_537_359_754),
+    ("unsloth/phi-4-bnb-4bit", "microsoft/phi-4", _NF4, "packed bytes twice", 15_086_495_998),
+    ("meta-llama/Llama-Guard-3-8B-INT8", "meta-llama/Llama-3.1-8B", _INT8, "elements", 8_031_637_504),
+    ("RedHatAI/Qwen3-8B-FP8-dynamic", "Qwen/Qwen3-8B", _FP8_DYNAMIC, "elements", 8_192_136_192),
+    ("RedHatAI/phi-4-FP8-dynamic", "microsoft/phi-4", _FP8_DYNAMIC, "elements", 14_661_657_600),
+    ("RedHatAI/Qwen2.5-3B-FP8-dynamic", "Qwen/Qwen2.5-3B", _FP8_DYNAMIC, "elements", 3_398_135_808),
+    ("RedHatAI/Meta-Llama-3.1-8B-FP8", "meta-llama/Llama-3.1-8B", _FP8_STATIC, "elements", 8_030_261_696),
+    (
+        "RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8",
+        "meta-llama/Llama-3.3-70B-Instruct",
+        _W8A8,
+        "elements",
+        70_560_423_936,
+    ),
+    (
+        "RedHatAI/Llama-3.1-8B-Instruct-NVFP4",
+        "meta-llama/Llama-3.1-8B-Instruct",
+        _NVFP4_PACKED,
+        "elements",
+        4_976_808_384,
+    ),
+    (
+        "RedHatAI/Llama-3.3-70B-Instruct-NVFP4",
+        "meta-llama/Llama-3.3-70B-Instruct",
+        _NVFP4_PACKED,
+        "elements",
+        40_606_377_056,
+    ),
+    (
+        "nvidia/Qwen3-32B-NVFP4",
+        "Qwen/Qwen3-32B",
+        {**_NVFP4, "exclude_modules": ["lm_head"]},
+        "elements",
+        19_109_664_640,
+    ),
+    ("Qwen/Qwen3-4B-FP8", "Qwen/Qwen3-4B", _BLOCKS, "elements", 4_411_646_016),
+    ("Qwen/Qwen3-0.6B-FP8", "Qwen/Qwen3-0.6B", _BLOCKS, "elements", 751_659_264),
+    ("Qwen/Qwen2.5-3B-Instruct-AWQ", "Qwen/Qwen2.5-3B-Instruct", _AWQ, "gptq", 3_397_103_616),
+    ("AMead10/Llama-3.2-3B-Instruct-AWQ", "meta-llama/Llama-3.2-3B-Instruct", _AWQ, "gptq", 3_606_752_256),
+    (
+        "TheBloke/Mixtral-8x7B-Instruct-v0.1-AWQ",
+        "mistralai/Mixtral-8x7B-Instruct-v0.1",
+        {**_AWQ, "modules_to_not_convert": ["gate"]},
+        "gptq",
+        46_702_792_704,
+    ),
+    ("Qwen/Qwen2.5-0.5B-Instruct-GPTQ-Int4", "Qwen/Qwen2.5-0.5B-Instruct", _GPTQ, "gptq", 494_032_768),
+)
+"""Totals of elements as `llmfit 1.1.17 list --json` gives them (parameters_raw, from the hub's safetensors headers)."""
 _VARIANTS = {
     # bits, group, bytes of the git-lfs pointer
     "3bit-128g": (3, 128, 13_509_984_992),
@@ -212,6 +284,20 @@ def main(directory: Path) -> None:
                 "config_source": source,
                 "note": note,
                 "beside_elements": beside,
+            }
+        )
+    for name, base, recipe, unit, total in _MORE:
+        entry = catalogue_entry(base)
+        rows.append(
+            {
+                "model": name,
+                "counts": unit,
+                "known": total,
+                "known_source": "llmfit 1.1.17 parameters_raw (HF safetensors element total)",
+                "config": {**entry.config, "quantization_config": recipe},
+                "config_source": entry.source,
+                "note": "the original's fields and the publisher's usual recipe",
+                "beside_elements": 0,
             }
         )
     vicuna = models["TheBloke/Wizard-Vicuna-30B-Uncensored-GPTQ"]

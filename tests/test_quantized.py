@@ -43,7 +43,7 @@ def counted(spec: ModelSpec, how: str) -> int:
 def test_a_quantized_checkpoint_has_its_published_size_within_half_a_percent(row: dict[str, Any]) -> None:
     spec = read_config(row["config"], name=row["model"])
     found = counted(spec, row["counts"]) + 2 * row["beside_elements"]
-    # elements of everything that is not packed are exact (scalars may be left out); AutoGPTQ's zero biases are not told
+    # elements of everything that is not packed are exact (scalars may be left out); biases of zeros are not told
     exact = row["counts"] == "elements" or spec.precision.scheme.label.startswith(("bnb", "mlx", "mxfp4"))
     assert found == pytest.approx(row["known"], rel=1e-6 if exact else 5e-3)
 
@@ -63,7 +63,7 @@ def test_what_a_config_cannot_tell_of_an_old_gptq_file_is_said() -> None:
 
 def test_a_tied_head_that_the_tool_stores_again_is_said_and_not_served() -> None:
     model = "RedHatAI/Llama-3.2-1B-Instruct-FP8-dynamic"
-    assert "second time" in assumptions(model)
+    assert "twice" in assumptions(model)
     spec = read_config(row_of(model)["config"], name=model)
     assert [tower.served for tower in spec.towers] == [False]
     assert spec.unique_parameters() == 1_235_814_400

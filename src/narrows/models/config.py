@@ -52,7 +52,7 @@ def load_model(source: str, *, assume: str | None = None, online: bool = True) -
 
 def catalogued(entry: CatalogueEntry, *, assume: str | None = None) -> ModelSpec:
     """The model of a catalogue entry, with what its published file holds beside the tensors."""
-    spec = read_config(entry.config, name=entry.id, source=entry.source, assume=assume)
+    spec = read_config(entry.config, name=entry.id, source=entry.source, assume=assume, as_usual=False)
     beside = tuple(
         Tower(one.name, ((one.name, 1, Tensor("beside", (one.elements,), "buffer")),), served=False, unique=False)
         for one in entry.stored_beside
@@ -200,8 +200,13 @@ def _decode(data: bytes, path: str) -> dict[str, Any]:
     return value
 
 
-def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: str | None = None) -> ModelSpec:
-    """The ModelSpec of a decoded config. Unknown architectures are refused unless `assume` names a family."""
+def read_config(
+    config: dict[str, Any], *, name: str, source: str = "", assume: str | None = None, as_usual: bool = True
+) -> ModelSpec:
+    """The ModelSpec of a decoded config. Unknown architectures are refused unless `assume` names a family.
+
+    as_usual: what tools of a kind usually store besides is counted (False: it is known what the file holds).
+    """
     config = with_quantization(config)
     kind, assumptions = _family(config, assume)
     reader = reader_of(kind)
@@ -243,8 +248,9 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
     if unknown:
         shown = ", ".join(key[:40] for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
         assumptions.append(Text("fields not understood, taken to change nothing: {fields}", fields=shown))
-    spec, written = as_written(spec)
-    assumptions += written
+    if as_usual:
+        spec, written = as_written(spec)
+        assumptions += written
     return msgspec.structs.replace(
         spec,
         name=printable(name)[:200],

@@ -232,9 +232,9 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         rows = []
         for pattern, count, tensor in tower.tensors:
             counts = {UNQUANTIZED: count}
-            if reached(self.precision, tensor, tower=True):
+            if reached(self.precision, tensor, tower=pattern):
                 each = count if "{}" in pattern and tensor.copies == 1 else 1
-                counts = dict(Counter(self._scheme(tensor, pattern, index, tower=True) for index in range(each)))
+                counts = dict(Counter(self._scheme(tensor, pattern, index, tower=pattern) for index in range(each)))
                 if each != count:
                     counts = dict.fromkeys(counts, count)
             rows += [TensorRow(pattern, tower.name, tensor, n, self._parts(tensor, one)) for one, n in counts.items()]
@@ -263,7 +263,7 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             found[key] = shares(self.precision, tensor, pattern, index)
         return found[key]
 
-    def _scheme(self, tensor: Tensor, name: str, index: int = 0, *, tower: bool = False) -> Scheme:
+    def _scheme(self, tensor: Tensor, name: str, index: int = 0, *, tower: str = "") -> Scheme:
         if not reached(self.precision, tensor, tower=tower):
             return UNQUANTIZED
         return scheme_of(self.precision, name.replace("{}", str(index)).removesuffix(".weight"))

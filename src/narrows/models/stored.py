@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from narrows.models.spec import ModelSpec, Precision
 
 HEAD_AGAIN = "head again"
-"""A habit of tools: a tied head is stored a second time."""
+"""A habit of tools: a tied head is stored a second time; most of their files have it, and no config says so."""
 NO_PREDICTION = "no prediction layers"
 """A habit of tools: layers for multi-token prediction are left out."""
 MOST_MODULES = 200_000
@@ -22,7 +22,7 @@ MOST_MODULES = 200_000
 _OF_LAYERS = ("router", "shared_gate", "mtp.", "mla.", "per_layer.", "embedding", "head")
 """Roles of plain tensors of the decoder, which stand in a tower too where it is a prediction layer."""
 _GATHERED = ("pos_embed", "position", "class_embedding", "patch_embed")
-"""Tables and convolutions of towers, which are no linear layers."""
+"""Tables and convolutions of towers, which are no linear layers; nor is what is not called a weight."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -39,8 +39,8 @@ class Share(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(tensor, copies=self.copies, active=self.active)
 
 
-def reached(precision: Precision, tensor: Tensor, *, tower: bool = False) -> bool:
-    """Whether the rule applies to tensors of this kind at all, exceptions aside."""
+def reached(precision: Precision, tensor: Tensor, *, tower: str = "") -> bool:
+    """Whether the rule applies to tensors of this kind at all, exceptions aside; tower: the name of one in a tower."""
     if precision.scheme is UNQUANTIZED:
         return False
     if tensor.use == "linear":
@@ -53,8 +53,8 @@ def reached(precision: Precision, tensor: Tensor, *, tower: bool = False) -> boo
         return False
     if not tower:
         return "router" in precision.reach
-    decoder = tensor.role.startswith(_OF_LAYERS) or any(word in tensor.role for word in _GATHERED)
-    return "tower" in precision.reach and not decoder
+    other = tensor.role.startswith(_OF_LAYERS) or any(word in tensor.role for word in _GATHERED)
+    return "tower" in precision.reach and tower.endswith(".weight") and not other
 
 
 def scheme_of(precision: Precision, module: str) -> Scheme:
@@ -119,6 +119,8 @@ def as_written(model: ModelSpec) -> tuple[ModelSpec, tuple[Text, ...]]:
         again = Tensor("beside", (elements,), "buffer")
         towers += (Tower(name, ((name, 1, again),), served=False, unique=False),)
         notes.append(
-            Text("the tool that wrote the file stores the tied output head a second time; servers leave it out")
+            Text(
+                "most files of this kind hold the tied output head twice, so it is counted twice; servers load it once"
+            )
         )
     return (msgspec.structs.replace(model, towers=towers), tuple(notes)) if notes else (model, ())

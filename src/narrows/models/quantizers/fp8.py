@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from narrows.models.fields import Fields
 from narrows.models.quantizers.rule import Rule, block, unread
+from narrows.models.stored import HEAD_AGAIN
 from narrows.precision import FORMATS, Fp8Block, Fp8Scaled, Mxfp4, Scheme
 from narrows.precision.floats import Microscaled
 
@@ -28,7 +29,9 @@ def read_fp8(q: Fields, model_type: str) -> Rule:
         return Rule(Fp8Scaled(static_input=static), rules=tuple(rules), reach=("tower",))
     narrow = experts == "fp4" and q.raw("scale_fmt") == "ue8m0"
     scale = "uint8" if narrow else "bfloat16" if model_type in _BF16_SCALES else "float32"
-    return Rule(Fp8Block(*block(q, "weight_block_size"), FORMATS[scale]), rules=tuple(rules), reach=("tower",))
+    blocks = Fp8Block(*block(q, "weight_block_size"), FORMATS[scale])
+    # published counts: twice in Qwen3-0.6B to 4B and Qwen3-VL-2B and -4B
+    return Rule(blocks, rules=tuple(rules), reach=("tower",), habits=(HEAD_AGAIN,))
 
 
 def read_fbgemm(q: Fields, model_type: str) -> Rule:

@@ -12,7 +12,8 @@ from narrows.text import BadInput, Text
 _BEFORE_AUTOGPTQ = {"quant_method", "bits", "group_size", "damp_percent", "desc_act", "sym", "true_sequential"}
 """All that a quantize_config.json holds which was added by hand to a file of GPTQ-for-LLaMa; AutoGPTQ since 0.2
 writes `model_file_base_name` besides."""
-_TRANSFORMERS = ("dataset", "tokenizer", "use_exllama", "use_cuda_fp16", "module_name_preceding_first_block")
+_LATER = ("static_groups", "dataset", "tokenizer", "use_exllama", "use_cuda_fp16", "meta")
+"""Fields of tools that store a tied head once: AutoGPTQ since (Qwen1.5-0.5B-Chat-GPTQ-Int4), transformers, GPTQModel."""
 
 
 def read_gptq(q: Fields, model_type: str) -> Rule:
@@ -31,7 +32,7 @@ def read_gptq(q: Fields, model_type: str) -> Rule:
             "in 32 bits (AutoGPTQ's takes up to 3 % less)"
         ),
     )
-    again = "model_file_base_name" in q.values and not any(name in q.values for name in _TRANSFORMERS)
+    again = "model_file_base_name" in q.values and not any(name in q.values for name in _LATER)
     rules = _dynamic(q, scheme) + _only(q, scheme)
     reach = ("head",) if q.flag("lm_head", False) else ()
     return Rule(scheme, rules=rules, reach=reach, habits=(HEAD_AGAIN,) if again else (), notes=notes if old else ())
