@@ -69,6 +69,18 @@ def test_a_tied_head_that_the_tool_stores_again_is_said_and_not_served() -> None
     assert spec.unique_parameters() == 1_235_814_400
 
 
+def test_a_name_that_tells_of_a_quantization_the_config_does_not_know_is_said() -> None:
+    """TheBloke/wizard-mega-13B-GPTQ without the quantize_config.json beside its config.json."""
+    config = {k: v for k, v in row_of("TheBloke/wizard-mega-13B-GPTQ")["config"].items() if k != "quantization_config"}
+    for name, said in (
+        ("TheBloke/wizard-mega-13B-GPTQ", True),
+        ("x-4bit", True),
+        ("google/gemma-qat-int4-unquantized", 0),
+    ):
+        spec = read_config(config, name=name)
+        assert any("name says" in str(one) for one in spec.assumptions) == bool(said)
+
+
 def on(model: str, **options: Any) -> Any:
     return deploy(load_model(model), find_accelerator("b200"), max_length=4096, **options)
 

@@ -17,7 +17,7 @@ from narrows.models.quantization import BESIDE, merge_beside, with_quantization
 from narrows.models.readers import FAMILIES, reader_of
 from narrows.models.readers.ignored import IGNORED
 from narrows.models.spec import ModelSpec, Tower
-from narrows.models.stored import as_written
+from narrows.models.stored import as_written, called_quantized
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text, printable
 
@@ -250,7 +250,7 @@ def read_config(
         assumptions.append(Text("fields not understood, taken to change nothing: {fields}", fields=shown))
     if as_usual:
         spec, written = as_written(spec)
-        assumptions += written
+        assumptions += [*written, *called_quantized(spec, name)]
     return msgspec.structs.replace(
         spec,
         name=printable(name)[:200],

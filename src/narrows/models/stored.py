@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +24,12 @@ _OF_LAYERS = ("router", "shared_gate", "mtp.", "mla.", "per_layer.", "embedding"
 """Roles of plain tensors of the decoder, which stand in a tower too where it is a prediction layer."""
 _GATHERED = ("pos_embed", "position", "class_embedding", "patch_embed")
 """Tables and convolutions of towers, which are no linear layers; nor is what is not called a weight."""
+
+
+_QUANTIZED_NAME = re.compile(
+    r"(?<![a-z0-9])(gptq|awq|fp8|nvfp4|mxfp4|int[48]|w[48]a(?:4|8|16)|bnb|[2-8]bit|exl[23]|hqq|aqlm)(?![a-z0-9])", re.I
+)
+"""How publishers tell quantized files by their names."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -124,3 +131,17 @@ def as_written(model: ModelSpec) -> tuple[ModelSpec, tuple[Text, ...]]:
             )
         )
     return (msgspec.structs.replace(model, towers=towers), tuple(notes)) if notes else (model, ())
+
+
+def called_quantized(model: ModelSpec, name: str) -> tuple[Text, ...]:
+    """What to say where a name tells of a quantization that the config does not know of."""
+    found = _QUANTIZED_NAME.search(name)
+    if model.precision.method or found is None or "unquantized" in name.lower():
+        return ()
+    return (
+        Text(
+            "the name says {word}, and the config names no quantization, so weights are taken as unquantized; a "
+            "quantize_config.json or hf_quant_config.json beside it would tell",
+            word=found[0],
+        ),
+    )

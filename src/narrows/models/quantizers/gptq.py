@@ -13,7 +13,8 @@ _BEFORE_AUTOGPTQ = {"quant_method", "bits", "group_size", "damp_percent", "desc_
 """All that a quantize_config.json holds which was added by hand to a file of GPTQ-for-LLaMa; AutoGPTQ since 0.2
 writes `model_file_base_name` besides."""
 _LATER = ("static_groups", "dataset", "tokenizer", "use_exllama", "use_cuda_fp16", "meta")
-"""Fields of tools that store a tied head once: AutoGPTQ since (Qwen1.5-0.5B-Chat-GPTQ-Int4), transformers, GPTQModel."""
+"""Fields of tools that store a tied head once: later AutoGPTQ (Qwen1.5-0.5B-Chat-GPTQ-Int4), transformers, GPTQModel.
+"""
 
 
 def read_gptq(q: Fields, model_type: str) -> Rule:
