@@ -13,11 +13,11 @@ import msgspec
 
 from narrows.models.catalogue import CatalogueEntry, catalogue_entry
 from narrows.models.fields import Fields
+from narrows.models.module_schemes import as_written, called_quantized
 from narrows.models.quantization import BESIDE, merge_beside, with_quantization
 from narrows.models.readers import FAMILIES, reader_of
 from narrows.models.readers.ignored import IGNORED
 from narrows.models.spec import ModelSpec, Tower
-from narrows.models.stored import as_written, called_quantized
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text, printable
 

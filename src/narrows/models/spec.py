@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -11,7 +10,7 @@ import msgspec
 from narrows.models.dialects import DIALECTS
 from narrows.models.feedforward import FeedForward
 from narrows.models.mixers import Mixer
-from narrows.models.stored import Share, check_count, reached, scheme_of, shares
+from narrows.models.module_schemes import Share, check_count, reached, scheme_of, shares, tower_schemes
 from narrows.models.tensors import CacheRow, StateRow, Tensor
 from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Overrides, Part, Scheme
 from narrows.text import Text
@@ -92,7 +91,7 @@ class Precision(msgspec.Struct, frozen=True):
     reach: tuple[str, ...] = ()
     """What the scheme applies to beside linear weights of the layers: "head", "embedding", "router", "tower"."""
     habits: tuple[str, ...] = ()
-    """What the tool that wrote the file stores besides or leaves out (`stored.HEAD_AGAIN`, …)."""
+    """What the tool that wrote the file stores besides or leaves out (`module_schemes.HEAD_AGAIN`, …)."""
     method: str = ""
     """The file's own `quant_method`."""
     notes: tuple[Text, ...] = ()
@@ -228,17 +227,12 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         ]
 
     def tower_rows(self, tower: Tower) -> list[TensorRow]:
-        """Rows of a part beside the decoder: split, too, where some of its layers are quantized only."""
-        rows = []
-        for pattern, count, tensor in tower.tensors:
-            counts = {UNQUANTIZED: count}
-            if reached(self.precision, tensor, tower=pattern):
-                each = count if "{}" in pattern and tensor.copies == 1 else 1
-                counts = dict(Counter(self._scheme(tensor, pattern, index, tower=pattern) for index in range(each)))
-                if each != count:
-                    counts = dict.fromkeys(counts, count)
-            rows += [TensorRow(pattern, tower.name, tensor, n, self._parts(tensor, one)) for one, n in counts.items()]
-        return rows
+        """Rows of a part beside the decoder."""
+        return [
+            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, scheme))
+            for pattern, repeats, tensor in tower.tensors
+            for scheme, count in tower_schemes(self.precision, tensor, pattern, repeats)
+        ]
 
     def _tensor_rows(self, pattern: str, tensor: Tensor, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of one tensor over several layers: split where the checkpoint quantizes some of them only."""
@@ -263,10 +257,10 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             found[key] = shares(self.precision, tensor, pattern, index)
         return found[key]
 
-    def _scheme(self, tensor: Tensor, name: str, index: int = 0, *, tower: str = "") -> Scheme:
-        if not reached(self.precision, tensor, tower=tower):
+    def _scheme(self, tensor: Tensor, name: str) -> Scheme:
+        if not reached(self.precision, tensor):
             return UNQUANTIZED
-        return scheme_of(self.precision, name.replace("{}", str(index)).removesuffix(".weight"))
+        return scheme_of(self.precision, name.removesuffix(".weight"))
 
     def _parts(self, tensor: Tensor, scheme: Scheme) -> tuple[Part, ...]:
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
+from narrows.models.module_schemes import HEAD_AGAIN
 from narrows.models.quantizers.rule import Rule, bits, group, unread, word
-from narrows.models.stored import HEAD_AGAIN
 from narrows.precision import Awq
 from narrows.precision.integers import Marlin
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
+from narrows.models.module_schemes import HEAD_AGAIN
 from narrows.models.quantizers.rule import Rule, block, group, kv_format, members, word
-from narrows.models.stored import HEAD_AGAIN
 from narrows.precision import FORMATS, UNQUANTIZED, CompressedInt, Fp8Block, Fp8Scaled, Nvfp4, Scheme
 from narrows.precision.floats import Microscaled
 from narrows.precision.integers import Int8Scaled, Marlin24, Sparse24

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
+from narrows.models.module_schemes import HEAD_AGAIN
 from narrows.models.quantizers.rule import Rule, block, unread
-from narrows.models.stored import HEAD_AGAIN
 from narrows.precision import FORMATS, Fp8Block, Fp8Scaled, Mxfp4, Scheme
 from narrows.precision.floats import Microscaled
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
+from narrows.models.module_schemes import HEAD_AGAIN
 from narrows.models.quantizers.rule import Rule, bits, group, members, unread
-from narrows.models.stored import HEAD_AGAIN
 from narrows.precision import UNQUANTIZED, Gptq, Scheme
 from narrows.precision.integers import Marlin
 from narrows.text import BadInput, Text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
+from narrows.models.module_schemes import NO_PREDICTION
 from narrows.models.quantizers.rule import Rule, bits, group, unread
-from narrows.models.stored import NO_PREDICTION
 from narrows.precision import FORMATS, UNQUANTIZED, Scheme
 from narrows.precision.integers import GroupedInt
 from narrows.text import BadInput

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -98,6 +99,16 @@ def shares(precision: Precision, tensor: Tensor, pattern: str, index: int) -> tu
         found.append(Share(scheme, copies, active))
         left = None if left is None else left - (active or 0)
     return tuple(found)
+
+
+def tower_schemes(precision: Precision, tensor: Tensor, pattern: str, repeats: int) -> list[tuple[Scheme, int]]:
+    """How `repeats` tensors of a tower are stored, by scheme: a config may leave out some of its layers."""
+    if not reached(precision, tensor, tower=pattern):
+        return [(UNQUANTIZED, repeats)]
+    module = pattern.removesuffix(".weight")
+    if "{}" not in pattern or tensor.copies > 1:
+        return [(scheme_of(precision, module.replace("{}", "0")), repeats)]
+    return list(Counter(scheme_of(precision, module.replace("{}", str(i))) for i in range(repeats)).items())
 
 
 def check_count(precision: Precision, tensor: Tensor, layers: int) -> None:
