@@ -20,8 +20,8 @@ class Rule(msgspec.Struct, frozen=True):
 
     roles: prefixes of the roles it is limited to. excluded: modules left out, beside those under the usual names.
     rules: modules stored otherwise, the first match decides. reach: what it applies to beside the layers' linear
-    weights. kv: the KV format the file asks for. habits: of the tool that wrote the file (`module_schemes.HEAD_AGAIN`, …).
-    notes: what was assumed.
+    weights. kv: the KV format the file asks for. habits: of the tool that wrote the file
+    (`module_schemes.HEAD_AGAIN`, …). notes: what was assumed.
     """
 
     scheme: Scheme
