@@ -27,6 +27,7 @@ from narrows.memory import start
 from narrows.models import ModelSpec, load_model, read_config
 from narrows.models.catalogue import catalogue_entry
 from narrows.models.fields import MOST_LAYERS
+from narrows.models.quantizers import METHODS
 from narrows.models.readers import FAMILIES
 from narrows.text import BadInput
 
@@ -262,7 +263,8 @@ BLOCK = {"num_bits": 8, "type": "float", "strategy": "block"}
         quantized(),
         quantized(quant_method=None),
         quantized(quant_method=["fp8"]),
-        quantized(quant_method="bitsandbytes", load_in_4bit=True),
+        quantized(quant_method="bitsandbytes", load_in_4bit="yes"),
+        quantized(quant_method="bitsandbytes", load_in_4bit=True, bnb_4bit_quant_type="int4"),
         quantized(quant_method="gptq"),
         quantized(quant_method="gptq", bits="4"),
         quantized(quant_method="gptq", bits=5),
@@ -275,7 +277,7 @@ BLOCK = {"num_bits": 8, "type": "float", "strategy": "block"}
         quantized(quant_method="fp8", weight_block_size=[True, 128]),
         quantized(quant_method="fp8", weight_block_size=128),
         quantized(quant_method="modelopt"),
-        quantized(quant_method="modelopt", quant_algo="W4A16_AWQ"),
+        quantized(quant_method="modelopt", quant_algo="W8A8_SQ_PER_CHANNEL"),
         quantized(quant_method="modelopt", quant_algo=["FP8"]),
         quantized(quant_method="modelopt", quant_algo="NVFP4", group_size=0),
         quantized(quant_method="modelopt", quant_algo="FP8", kv_cache_quant_algo="NVFP4"),
@@ -288,7 +290,7 @@ BLOCK = {"num_bits": 8, "type": "float", "strategy": "block"}
         compressed(None),
         compressed({}),
         compressed({**INT4, "num_bits": 3}, format="pack-quantized"),
-        compressed(INT4, format="marlin-24"),
+        compressed({**INT4, "num_bits": 2}, format="marlin-24"),
         compressed({**INT4, "group_size": "128"}, format="pack-quantized"),
         compressed(INT4, format="pack-quantized", kv_cache_scheme={"num_bits": 4}),
         compressed(INT4, format="pack-quantized", kv_cache_scheme=8),
@@ -676,7 +678,7 @@ def test_real_configs_with_some_fields_changed_are_refused_or_answered(data: st.
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    method=st.sampled_from(["fp8", "gptq", "awq", "mxfp4", "compressed-tensors", "modelopt"]),
+    method=st.sampled_from(sorted(METHODS)),
     fields=st.dictionaries(
         st.sampled_from(QUANTIZATION),
         JSON | st.sampled_from([4, 8, 128, [128, 128], ["re:.*mlp.*"], ["lm_head"], "FP8", "NVFP4", "pack-quantized"]),

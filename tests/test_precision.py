@@ -162,7 +162,7 @@ def test_exclusions_that_could_match_forever_are_refused(entry: str) -> None:
         {"quant_method": "compressed-tensors", "config_groups": {"a": None}},
         {"quant_method": "compressed-tensors", "config_groups": {"a": 3}},
         {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"num_bits": 2}}}},
-        {"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"},
+        {"quant_method": "modelopt", "quant_algo": "W8A8_SQ_PER_CHANNEL"},
         {"quant_method": "modelopt"},
     ],
 )

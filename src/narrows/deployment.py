@@ -10,11 +10,12 @@ import math
 import msgspec
 
 from narrows.engines import Engine, find_engine
+from narrows.engines.on_load import as_kept, partitioned
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
 from narrows.models.named import stored_by_name
 from narrows.models.tensors import Tensor
-from narrows.precision import FORMATS, UNQUANTIZED, Format, Fp8Scaled, format_of
+from narrows.precision import FORMATS, Format, format_of
 from narrows.precision.named import named_scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.text import BadInput, Text
@@ -83,15 +84,16 @@ def deploy(
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
-    quantization: what the engine makes of an unquantized checkpoint while it loads (`fp8`), the name of the
-    checkpoint's own scheme, or a file type of llama.cpp (`Q4_K_M`), as which the model is then taken to be stored.
+    quantization: what the engine makes of an unquantized checkpoint while it loads (`fp8`, `bitsandbytes`, …), the
+    name of the checkpoint's own method, or a file type of llama.cpp (`Q4_K_M`), as which the model is then taken to be
+    stored; resident bytes follow it, the checkpoint does not.
 
     device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
     kv_cache_dtype is a type of GGML: the type of values, and windows kept whole.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = list(facts.assumptions)
-    model = _quantized(model, quantization, assumptions)
+    model = _quantized(model, quantization, facts.name, assumptions)
     llama = facts.name == "llama.cpp"
     if llama:
         from narrows.engines.llamacpp_model import as_gguf, cache_types, only_layers_are_split
@@ -113,6 +115,7 @@ def deploy(
         assumptions.append(Text("the memory of {engine} was not scored on GGUF files", engine=facts.name))
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
+    assumptions += partitioned(model, tp, facts.name)
     usable = _usable(accelerator, device_memory, assumptions)
     defaults = facts.scheduler_default(usable, accelerator.name)
     length = _length(model, max_length, assumptions)
@@ -145,28 +148,15 @@ def deploy(
     )
 
 
-def _quantized(model: ModelSpec, wanted: str | None, assumptions: list[Text]) -> ModelSpec:
-    """The model as the engine keeps it: FP8 made while loading, one scale per tensor, of all linear weights."""
-    if wanted is None:
-        return model
-    own = model.precision.scheme
-    named = named_scheme(wanted)
+def _quantized(model: ModelSpec, wanted: str | None, engine: str, assumptions: list[Text]) -> ModelSpec:
+    """The model as the engine keeps it; a file type of llama.cpp is how it is stored already."""
+    named = named_scheme(wanted) if wanted is not None else None
     if named is not None:
         return stored_by_name(model, named)
-    if isinstance(own, PerTensor) and wanted == "gguf":
+    if isinstance(model.precision.scheme, PerTensor) and wanted in (None, "gguf"):
         return model
-    if own is UNQUANTIZED and wanted == "fp8":
-        assumptions.append(Text("weights are quantized to FP8 while they load: the checkpoint itself is not"))
-        made = msgspec.structs.replace(model.precision, scheme=Fp8Scaled())
-        return msgspec.structs.replace(model, precision=made)
-    if own is not UNQUANTIZED and wanted.split("_")[0].split("-")[0] in own.label.replace("-", " ").split():
-        return model
-    raise BadInput(
-        "--quantization is {value}, and the checkpoint is stored as {own}; leave it out, or use fp8 on an unquantized "
-        "checkpoint",
-        value=wanted[:40],
-        own=own.label or model.precision.dtype.name,
-    )
+    # llama.cpp quantizes nothing while it loads; what its files can be is told above
+    return model if engine == "llama.cpp" else as_kept(model, wanted, engine, assumptions)
 
 
 def whole(flag: str, value: int, most: int = MOST_LENGTH) -> int:

@@ -78,7 +78,10 @@ command = click.Command(
         option("--kv-cache-memory-bytes", metavar="SIZE", help=_("KV cache of this size per device, such as 8GiB.")),
         option(
             "--quantization",
-            help=_("Quantize an unquantized checkpoint while it loads: fp8; or plan for a GGUF file type: Q4_K_M."),
+            help=_(
+                "Quantize an unquantized checkpoint while it loads: fp8, bitsandbytes, …; or plan for a GGUF file "
+                "type: Q4_K_M."
+            ),
         ),
         option(
             "--memory",

@@ -13,7 +13,8 @@ import msgspec
 
 from narrows.models.catalogue import CatalogueEntry, catalogue_entry
 from narrows.models.fields import Fields
-from narrows.models.quantization import BESIDE, merge_beside
+from narrows.models.module_schemes import as_written, called_quantized
+from narrows.models.quantization import BESIDE, merge_beside, with_quantization
 from narrows.models.readers import FAMILIES, reader_of
 from narrows.models.readers.ignored import IGNORED
 from narrows.models.spec import ModelSpec, Tower
@@ -51,7 +52,7 @@ def load_model(source: str, *, assume: str | None = None, online: bool = True) -
 
 def catalogued(entry: CatalogueEntry, *, assume: str | None = None) -> ModelSpec:
     """The model of a catalogue entry, with what its published file holds beside the tensors."""
-    spec = read_config(entry.config, name=entry.id, source=entry.source, assume=assume)
+    spec = read_config(entry.config, name=entry.id, source=entry.source, assume=assume, as_usual=False)
     beside = tuple(
         Tower(one.name, ((one.name, 1, Tensor("beside", (one.elements,), "buffer")),), served=False, unique=False)
         for one in entry.stored_beside
@@ -221,8 +222,14 @@ def _decode(data: bytes, path: str) -> dict[str, Any]:
     return value
 
 
-def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: str | None = None) -> ModelSpec:
-    """The ModelSpec of a decoded config. Unknown architectures are refused unless `assume` names a family."""
+def read_config(
+    config: dict[str, Any], *, name: str, source: str = "", assume: str | None = None, as_usual: bool = True
+) -> ModelSpec:
+    """The ModelSpec of a decoded config. Unknown architectures are refused unless `assume` names a family.
+
+    as_usual: what tools of a kind usually store besides is counted (False: it is known what the file holds).
+    """
+    config = with_quantization(config)
     kind, assumptions = _family(config, assume)
     reader = reader_of(kind)
     assert reader is not None
@@ -237,6 +244,7 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
         )
     if spec.precision.assumed:
         assumptions.append(Text("the file names no data type; {dtype} is assumed", dtype=spec.precision.dtype.name))
+    assumptions += spec.precision.notes
     if fields.defaulted:
         named = sorted(set(fields.defaulted) & _TELLING)
         if named:
@@ -262,6 +270,9 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
     if unknown:
         shown = ", ".join(key[:40] for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
         assumptions.append(Text("fields not understood, taken to change nothing: {fields}", fields=shown))
+    if as_usual:
+        spec, written = as_written(spec)
+        assumptions += [*written, *called_quantized(spec, name)]
     return msgspec.structs.replace(
         spec,
         name=printable(name)[:200],

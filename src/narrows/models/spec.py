@@ -7,11 +7,13 @@ from functools import cached_property
 
 import msgspec
 
+from narrows.models.components import component_of
 from narrows.models.dialects import DIALECTS
 from narrows.models.feedforward import FeedForward
 from narrows.models.mixers import Mixer
+from narrows.models.module_schemes import Share, check_count, reached, scheme_of, shares, tower_schemes
 from narrows.models.tensors import CacheRow, StateRow, Tensor
-from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Part, Scheme
+from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Overrides, Part, Scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.text import Text
 
@@ -95,8 +97,7 @@ class Precision(msgspec.Struct, frozen=True):
     """How the checkpoint stores its weights, and the KV precision it asks for.
 
     dtype: format of what is not quantized; assumed: the file does not say, so it was assumed.
-    kv_cache: the checkpoint's own KV format (None: as dtype). experts: how the experts are stored where that differs
-    from the other linear weights (DeepSeek-V4).
+    kv_cache: the checkpoint's own KV format (None: as dtype).
     """
 
     dtype: Format
@@ -106,12 +107,22 @@ class Precision(msgspec.Struct, frozen=True):
     quantized_roles: tuple[str, ...] = ()
     """Prefixes of the roles the scheme applies to; empty: every linear weight."""
     kv_cache: Format | None = None
-    experts: Scheme | None = None
+    overrides: Overrides = Overrides()
+    """Modules stored otherwise than by `scheme`, unless excluded."""
+    reach: tuple[str, ...] = ()
+    """What the scheme applies to beside linear weights of the layers: "head", "embedding", "router", "tower"."""
+    habits: tuple[str, ...] = ()
+    """What the tool that wrote the file stores besides or leaves out (`module_schemes.HEAD_AGAIN`, …)."""
+    method: str = ""
+    """The file's own `quant_method`."""
+    notes: tuple[Text, ...] = ()
+    """What was assumed of how the weights are stored."""
 
     @property
     def label(self) -> str:
         """The schemes' short name for tables; empty where the data type alone names it."""
-        return self.scheme.label if self.experts is None else f"{self.scheme.label}, experts {self.experts.label}"
+        found = dict.fromkeys(one.label for one in (self.scheme, *self.overrides.schemes) if one.label)
+        return ", ".join(list(found)[:3]) + (", …" if len(found) > 3 else "")
 
 
 class TensorRow(msgspec.Struct, frozen=True):
@@ -250,15 +261,18 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         """Rows of what stands before and after the layers: embedding, final norm, head."""
         names = self._names
         return [
-            TensorRow(names[tensor.role], component, tensor, 1, self._parts(tensor, UNQUANTIZED))
+            TensorRow(
+                names[tensor.role], component, tensor, 1, self._parts(tensor, self._scheme(tensor, names[tensor.role]))
+            )
             for component, tensor in self.outer_tensors()
         ]
 
     def tower_rows(self, tower: Tower) -> list[TensorRow]:
         """Rows of a part beside the decoder."""
         return [
-            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern), pattern))
-            for pattern, count, tensor in tower.tensors
+            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, scheme, pattern))
+            for pattern, repeats, tensor in tower.tensors
+            for scheme, count in tower_schemes(self.precision, tensor, pattern, repeats)
         ]
 
     @property
@@ -279,27 +293,30 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             for parts, count in stored.items():
                 yield TensorRow(pattern, component, tensor, count, parts)
             return
-        if self.precision.scheme is UNQUANTIZED or tensor.use != "linear" or not indices:
+        if not indices or not reached(self.precision, tensor):
             yield TensorRow(pattern, component, tensor, len(indices), self._parts(tensor, UNQUANTIZED))
             return
-        counts: dict[Scheme, int] = {}
+        check_count(self.precision, tensor, len(indices))
+        counts: dict[Share, int] = {}
         for index in indices:
-            scheme = self._scheme(tensor, pattern.replace("{}", str(index), 1))
-            counts[scheme] = counts.get(scheme, 0) + 1
-        for scheme, count in counts.items():
-            yield TensorRow(pattern, component, tensor, count, self._parts(tensor, scheme))
+            for share in self.shares(pattern, tensor, index):
+                counts[share] = counts.get(share, 0) + 1
+        for share, count in counts.items():
+            some = share.of(tensor)
+            yield TensorRow(pattern, component, some, count, self._parts(some, share.scheme))
+
+    def shares(self, pattern: str, tensor: Tensor, index: int) -> tuple[Share, ...]:
+        """How a tensor of layer `index` is stored; looked up once, since a config may list thousands of modules."""
+        found: dict[tuple[str, str, int], tuple[Share, ...]] = self.__dict__.setdefault("_found_shares", {})
+        key = (pattern, tensor.role, index)
+        if key not in found:
+            found[key] = shares(self.precision, tensor, pattern, index)
+        return found[key]
 
     def _scheme(self, tensor: Tensor, name: str) -> Scheme:
-        precision = self.precision
-        if tensor.use != "linear" or precision.scheme is UNQUANTIZED:
+        if not reached(self.precision, tensor):
             return UNQUANTIZED
-        if precision.quantized_roles and not tensor.role.startswith(precision.quantized_roles):
-            return UNQUANTIZED
-        if precision.exclusions.cover(name.replace("{}", "0").removesuffix(".weight")):
-            return UNQUANTIZED
-        if precision.experts is not None and tensor.role.startswith("experts."):
-            return precision.experts
-        return precision.scheme
+        return scheme_of(self.precision, name.removesuffix(".weight"))
 
     def _parts(self, tensor: Tensor, scheme: Scheme, name: str = "") -> tuple[Part, ...]:
         """Stored parts; of a tensor beside the decoder, `name` tells it apart."""
@@ -366,35 +383,3 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             layers * (dtype if row.format is None else FORMATS[row.format]).bytes_for(row.elements)
             for layers, row in self.state_rows()
         )
-
-
-def component_of(role: str) -> str:
-    """The component a layer's tensor is reported under."""
-    head = role.split(".", 1)[0]
-    return {
-        "mla": "attention",
-        "norm": "norms",
-        "router": "router",
-        "experts": "experts",
-        "shared": "shared expert",
-        "shared_gate": "shared expert",
-        "mamba": "state space",
-        "delta": "linear attention",
-        "lightning": "linear attention",
-        "conv": "short convolution",
-        "per_layer": "per-layer input",
-        "latent": "experts",
-        "cross": "cross-attention",
-        "lru": "recurrence",
-        "rwkv": "recurrence",
-        "mlstm": "recurrence",
-        "hybrid_mamba": "state space",
-        "link": "attention",
-        "adapter": "mlp",
-        "shared_norm": "norms",
-        "residual": "norms",
-        "gate": "attention",
-        "csa": "attention",
-        "norm_gate": "norms",
-        **dict.fromkeys(("hyper", "altup", "laurel", "branch", "scale"), "residual streams"),
-    }.get(head, head)

@@ -1,19 +1,10 @@
 """Number formats with their exact bits, and quantization schemes as storage rules."""
 
+from narrows.precision.floats import Fp8Block, Fp8Scaled, Mxfp4, Nvfp4
 from narrows.precision.formats import FORMATS, Format, format_of
-from narrows.precision.schemes import (
-    UNQUANTIZED,
-    Awq,
-    CompressedInt,
-    Exclusions,
-    Fp8Block,
-    Fp8Scaled,
-    Gptq,
-    Mxfp4,
-    Nvfp4,
-    Part,
-    Scheme,
-)
+from narrows.precision.integers import Awq, CompressedInt, Gptq
+from narrows.precision.schemes import UNQUANTIZED, Part, Scheme
+from narrows.precision.selection import Exclusions, Overrides
 
 __all__ = [
     "FORMATS",
@@ -27,6 +18,7 @@ __all__ = [
     "Gptq",
     "Mxfp4",
     "Nvfp4",
+    "Overrides",
     "Part",
     "Scheme",
     "format_of",

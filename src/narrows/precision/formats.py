@@ -33,6 +33,7 @@ FORMATS: dict[str, Format] = {
         ("float8_e5m2", 8),
         ("int64", 64),
         ("int32", 32),
+        ("int16", 16),
         ("int8", 8),
         ("uint8", 8),
         ("int4", 4),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from narrows.models.dialects import DIALECTS
@@ -14,7 +12,8 @@ from narrows.models.readers.build import PRE_NORMS, SLIDING, grouped, model, out
 from narrows.models.readers.latent import hyper_connections, hyper_head
 from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import Tensor
-from narrows.precision import UNQUANTIZED, Exclusions, Mxfp4, Nvfp4
+from narrows.precision import UNQUANTIZED, Exclusions, Nvfp4
+from narrows.precision.selection import overrides
 from narrows.text import BadInput
 
 SPARSE, HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"
@@ -131,32 +130,32 @@ def read_deepseek_v4(c: Fields) -> ModelSpec:
     spec = model(
         c, grouped(made), family="deepseek_v4", dialect="deepseek_v4", extra=outside(after=hyper_head(hidden, streams))
     )
-    spec = _with_small_experts(c, spec)
+    spec = _with_modelopt_experts(c, spec)
     plain = Layer(_attention(c), parts[-1], PRE_NORMS, hidden, beside=hyper)
     predicted = c.maybe_size("num_nextn_predict_layers", default=0, least=0, most=16) or 0
     towers = tuple(_prediction(i, plain, streams) for i in range(predicted))
     return msgspec.structs.replace(spec, towers=towers)
 
 
-def _with_small_experts(c: Fields, spec: ModelSpec) -> ModelSpec:
-    """Experts in four bits, while the other linear weights are in FP8: MXFP4 (`expert_dtype`), or ModelOpt's NVFP4."""
+def _with_modelopt_experts(c: Fields, spec: ModelSpec) -> ModelSpec:
+    """Experts that ModelOpt stored in NVFP4, while the other linear weights stayed in FP8."""
     if spec.precision.scheme is UNQUANTIZED:
         return spec
     q = c.nested("quantization_config")
-    stated, algorithm = c.stated("expert_dtype") or q.raw("expert_dtype"), q.raw("moe_quant_algo")
-    known = {None: None, "fp8": None, "fp4": Mxfp4(), "NVFP4": Nvfp4(q.size("group_size", default=16))}
-    named = stated if algorithm is None else algorithm
-    if not isinstance(named, str | None) or named not in known:
+    algorithm = q.raw("moe_quant_algo")
+    if algorithm is None:
+        return spec
+    if algorithm != "NVFP4":
         raise BadInput(
-            "config field '{field}' is {value}; narrows reads fp4 and fp8",
-            field=c.path + ("expert_dtype" if algorithm is None else "moe_quant_algo"),
-            value=str(named)[:40],
+            "config field '{field}' is {value}; narrows reads {known} there",
+            field=q.path + "moe_quant_algo",
+            value=str(algorithm)[:40],
+            known="NVFP4",
         )
-    changes: dict[str, Any] = {"experts": known[named]}
-    if algorithm is not None:
-        # ModelOpt lists what it left as it was, which is FP8
-        changes["exclusions"] = Exclusions()
-    return msgspec.structs.replace(spec, precision=msgspec.structs.replace(spec.precision, **changes))
+    experts = overrides([("*.experts.*", Nvfp4(q.size("group_size", default=16)))])
+    # ModelOpt lists what it left as it was, which is FP8
+    precision = msgspec.structs.replace(spec.precision, overrides=experts, exclusions=Exclusions())
+    return msgspec.structs.replace(spec, precision=precision)
 
 
 def _prediction(index: int, layer: Layer, streams: int) -> Tower:
