@@ -6,6 +6,7 @@ file. Source of the names: the state dicts of the model classes in transformers 
 
 from __future__ import annotations
 
+from narrows.models.dialects_inside import Dialects
 from narrows.models.dialects_older import OLDER
 
 _LAYER = "model.layers.{}."
@@ -347,3 +348,5 @@ DIALECTS: dict[str, dict[str, str]] = {
     ),
     **OLDER,
 }
+
+DIALECTS = Dialects(DIALECTS)

@@ -59,6 +59,16 @@ _MODULES = {
     "llama4": "llama4",
     "llama4_text": "llama4",
     "mistral3": "mistral3",
+    **dict.fromkeys(
+        (
+            *("llava", "llava_next", "llava_next_video", "llava_onevision", "vipllava", "video_llava", "internvl"),
+            *("qianfan_ocr", "paligemma", "shieldgemma2", "idefics3", "smolvlm", "granite_docling", "qwen2_vl"),
+            *("qwen2_5_vl", "glm4v", "glm4v_moe", "glm46v", "glmga", "glm_ocr", "kimi_k25", "lfm2_vl", "minicpmv4_6"),
+            *("minicpmv4_7", "minicpm_ocr", "ovis2", "cohere2_vision", "exaone4_5", "deepseek_vl", "lighton_ocr"),
+            *("paddleocr_vl", "video_llama_3"),
+        ),
+        "multimodal",
+    ),
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 

@@ -1,0 +1,70 @@
+"""The decoders of multimodal configs by the model type of their `text_config`: whose reader reads them, and what the
+architecture's defaults are, since those files leave out what equals a default.
+
+Source: the config classes of transformers 5 (Apache-2.0).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+_NAMES = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "max_position_embeddings",
+)
+
+
+class Text(msgspec.Struct, frozen=True):
+    """reader: the `model_type` whose reader reads it. fixed: what holds whatever the file says."""
+
+    reader: str
+    defaults: dict[str, Any] = {}
+    fixed: dict[str, Any] = {}
+
+
+def _sizes(*values: int | None, **rest: Any) -> dict[str, Any]:
+    return {**{n: v for n, v in zip(_NAMES, values, strict=True) if v is not None}, **rest}
+
+
+_QWEN2 = _sizes(151936, 4096, 22016, 32, 32, 32, 32768)
+_QWEN2_VL = Text("qwen2", _sizes(152064, 8192, 29568, 80, 64, 8, 32768, max_window_layers=80))
+_GLM4V = Text("glm4", _sizes(151552, 4096, 13696, 40, 32, 2, 32768), {"attention_bias": True, "head_dim": None})
+
+TEXTS: dict[str, Text] = {
+    "llama": Text("llama", _sizes(32000, 4096, 11008, 32, 32, None, 2048)),
+    "mistral": Text("mistral", _sizes(32000, 4096, 14336, 32, 32, 8, 131072)),
+    "mixtral": Text("mixtral", _sizes(32000, 4096, 14336, 32, 32, 8, 131072)),
+    "qwen2": Text("qwen2", _QWEN2),
+    "qwen3": Text("qwen3", _QWEN2),
+    "gemma": Text("gemma", _sizes(256000, 3072, 24576, 28, 16, 16, 8192)),
+    "gemma2": Text("gemma2", _sizes(256000, 2304, 9216, 26, 8, 4, 8192)),
+    "phi": Text("phi", _sizes(51200, 2048, 8192, 24, 32, None, 2048)),
+    "phi3": Text("phi3", _sizes(32064, 3072, 8192, 32, 32, None, 4096)),
+    "cohere2": Text("cohere2", _sizes(256000, 8192, 22528, 40, 64, None, 8192)),
+    "exaone4": Text("exaone4", _sizes(102400, 4096, 16384, 32, 32, 32, 2048)),
+    "exaone4_5_text": Text("exaone4", _sizes(102400, 4096, 16384, 32, 32, 32, 2048)),
+    "lfm2": Text("lfm2", _sizes(65536, 2560, 12288, 32, 32, 8, 128000)),
+    "deepseek_v3": Text("deepseek_v3", _sizes(129280, 7168, 18432, 61, 128, 128, 4096)),
+    "qwen2_vl_text": _QWEN2_VL,
+    "qwen2_5_vl_text": _QWEN2_VL,
+    "qwen3_5_text": Text("qwen3_5_text", _sizes(248320, 4096, 12288, 32, 16, 4, 32768)),
+    "glm4v_text": _GLM4V,
+    "glm4v_moe_text": Text(
+        "glm4_moe",
+        _sizes(151424, 4096, 10944, 46, 96, 8, 65536, attention_bias=True, moe_intermediate_size=1408),
+        {"use_qk_norm": False},
+    ),
+    "glm_ocr_text": Text(
+        "glm4", _sizes(59392, 1024, 4096, 16, 16, 8, 131072, head_dim=None), {"attention_bias": False}
+    ),
+    "paddleocr_vl_text": Text("ernie4_5", _sizes(103424, 1024, 3072, 18, 16, 2, 131072)),
+    "granite_docling_text": Text("granite", _sizes(133800, 1024, 2048, 28, 16, 4, 32768, tie_word_embeddings=True)),
+    "cosmos3_edge_text": Text("cosmos3_edge_text", _sizes(131072, 2048, 9216, 28, 16, 8, 131072, head_dim=128)),
+}
