@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from narrows.models.fields import Fields
-from narrows.models.readers import reader_of, texts
-from narrows.models.readers.towers import Body, projectors, vision
+from narrows.models.readers import inside, reader_of, texts
+from narrows.models.readers.towers import Body, projectors, resamplers, vision
 from narrows.models.readers.towers.projectors import Projector
 from narrows.models.spec import ModelSpec, Tower
 from narrows.text import BadInput
@@ -16,7 +17,7 @@ from narrows.text import BadInput
 _BESIDE = ("torch_dtype", "dtype", "quantization_config")
 """What the top of a file says of its decoder too."""
 
-_PASSED_OVER = frozenset(
+PASSED_OVER = frozenset(
     """
     image_seq_length video_seq_length image_grid_pinpoints image_token_index video_token_index vision_feature_layer
     vision_feature_select_strategy projector_hidden_act projector_layernorm_eps spatial_pool_mode spatial_pool_stride
@@ -173,6 +174,70 @@ FAMILIES: dict[str, Family] = {
         tied="either",
         project=projectors.video_llama_3,
     ),
+    "idefics2": Family(
+        text="mistral",
+        vision="idefics2_vision",
+        at=("model.vision_model.",),
+        names="model.text_model",
+        project=resamplers.idefics2,
+    ),
+    "aria": Family(text="aria_text", vision="idefics3_vision", project=resamplers.aria),
+    "ernie4_5_vl_moe": Family(
+        text="ernie4_5_vl_moe_text",
+        vision="ernie4_5_vl_moe_vision",
+        at=("vision_model.",),
+        names="",
+        tied_default=True,
+        project=resamplers.ernie4_5_vl_moe,
+    ),
+    "mistral_large4": Family(text="mistral_large4_text", vision="pixtral", names="", project=projectors.patch_merger),
+    "molmo2": Family(
+        text="molmo2_text",
+        vision="molmo2_vision",
+        at=("model.vision_backbone.image_vit.",),
+        names="model.language_model",
+        tied="never",
+        project=resamplers.molmo2,
+    ),
+    "lfm3_vl": Family(
+        text="lfm3",
+        vision="lfm3_vl_vision",
+        at=("model.vision_tower.",),
+        names="model.language_model",
+        tied_default=True,
+        project=resamplers.lfm3_vl,
+    ),
+    "nemotron_h_omni": Family(
+        text="nemotron_h",
+        vision="radio",
+        at=("vision_model.radio_model.model.",),
+        tied="text",
+        project=resamplers.nemotron_h_omni,
+    ),
+    "cosmos3_edge": Family(
+        text="cosmos3_edge_text",
+        vision="cosmos3_edge_vision",
+        at=("model.visual.",),
+        names="model.language_model",
+        tied="never",
+        project=projectors.cosmos3_edge,
+    ),
+    "florence2": Family(
+        text="bart",
+        vision="florence_vision",
+        at=("model.vision_tower.",),
+        names="model.language_model",
+        tied_default=True,
+        project=projectors.florence2,
+    ),
+    "step3p7": Family(
+        text="step3p5",
+        vision="step3p5_vision",
+        at=("vision_model.",),
+        names="",
+        tied="never",
+        project=projectors.step3p7,
+    ),
     "hyperclovax_vision_v2": Family(
         text="hyperclovax",
         vision="qwen2_5_vl_vision",
@@ -187,15 +252,19 @@ FAMILIES: dict[str, Family] = {
 def read(c: Fields, model_type: str) -> ModelSpec:
     """Any of them."""
     family = FAMILIES[model_type]
-    c.read |= _PASSED_OVER | {name for name in c.values if name.endswith(("_token_id", "_token_index"))}
+    c.read |= PASSED_OVER | {name for name in c.values if name.endswith(("_token_id", "_token_index"))}
     text = text_of(c, family)
     body = vision(_part(c, family), family.vision, family.at[0])
     towers = [body.parts.tower(), *(_again(body, at) for at in family.at[1:])]
     between = family.project(c, body, text)
     if between.found:
         towers.append(between.tower("projector"))
-    dialect = f"{family.names}/{text.dialect}" if family.names else text.dialect
-    return msgspec.structs.replace(text, family=model_type, dialect=dialect, towers=(*towers, *text.towers))
+    return msgspec.structs.replace(text, family=model_type, dialect=moved(family, text), towers=(*towers, *text.towers))
+
+
+def moved(family: Family, text: ModelSpec) -> str:
+    """The dialect of a decoder inside."""
+    return f"{family.names}/{text.dialect}" if family.names else text.dialect
 
 
 def _part(c: Fields, family: Family) -> Fields:
@@ -224,7 +293,7 @@ def text_of(c: Fields, family: Family) -> ModelSpec:
         text.defaulted = c.defaulted
     kind = text.raw("model_type", default=family.text) if text is not c else family.text
     known = texts.TEXTS.get(kind) if isinstance(kind, str) else None
-    reader = reader_of(kind if known is None else known.reader) if isinstance(kind, str) else None
+    reader = _reader(kind if known is None else known.reader) if isinstance(kind, str) else None
     if reader is None or any(isinstance(value, dict) and "model_type" in value for value in _inner(text, c)):
         raise BadInput(
             "the text part of this config is '{kind}', which narrows does not read there", kind=str(kind)[:40]
@@ -234,6 +303,10 @@ def text_of(c: Fields, family: Family) -> ModelSpec:
         text.values = {**known.defaults, **text.values, **known.fixed}
     _tie(c, text, family)
     return reader(text)
+
+
+def _reader(kind: str) -> Callable[[Fields], ModelSpec] | None:
+    return inside.READERS.get(kind) or reader_of(kind)
 
 
 def _stated(text: Fields) -> dict[str, object]:

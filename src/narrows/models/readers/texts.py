@@ -52,6 +52,11 @@ TEXTS: dict[str, Text] = {
     "exaone4_5_text": Text("exaone4", _sizes(102400, 4096, 16384, 32, 32, 32, 2048)),
     "lfm2": Text("lfm2", _sizes(65536, 2560, 12288, 32, 32, 8, 128000)),
     "deepseek_v3": Text("deepseek_v3", _sizes(129280, 7168, 18432, 61, 128, 128, 4096)),
+    "opt": Text(
+        "opt",
+        {"vocab_size": 50272, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "ffn_dim": 3072},
+    ),
+    "nemotron_h": Text("nemotron_h", _sizes(131072, 4096, 21504, 4, 32, 8, 4096)),
     "qwen2_vl_text": _QWEN2_VL,
     "qwen2_5_vl_text": _QWEN2_VL,
     "qwen3_5_text": Text("qwen3_5_text", _sizes(248320, 4096, 12288, 32, 16, 4, 32768)),
@@ -66,5 +71,15 @@ TEXTS: dict[str, Text] = {
     ),
     "paddleocr_vl_text": Text("ernie4_5", _sizes(103424, 1024, 3072, 18, 16, 2, 131072)),
     "granite_docling_text": Text("granite", _sizes(133800, 1024, 2048, 28, 16, 4, 32768, tie_word_embeddings=True)),
+    "aria_text": Text("aria_text", _sizes(32000, 4096, 4096, 32, 32, None, 2048)),
+    "molmo2_text": Text("molmo2_text", _sizes(151936, 4096, 12288, 36, 32, 8, 36864)),
+    "ernie4_5_vl_moe_text": Text("ernie4_5_vl_moe_text", _sizes(103424, 2560, 12288, 28, 20, 4, 131072)),
+    "mistral_large4_text": Text(
+        "mistral_large4_text", _sizes(204800, 6144, 24576, 72, 64, 64, 1048576, moe_intermediate_size=6144)
+    ),
+    "unlimited_ocr_text": Text(
+        "unlimited_ocr_text", _sizes(129280, 1280, 6848, 12, 10, 10, 32768, moe_intermediate_size=896)
+    ),
+    "qwen3_vl_text": Text("qwen3_vl_text", _sizes(151936, 4096, 22016, 32, 32, 32, 128000)),
     "cosmos3_edge_text": Text("cosmos3_edge_text", _sizes(131072, 2048, 9216, 28, 16, 8, 131072, head_dim=128)),
 }

@@ -134,7 +134,9 @@ def _embeddings(c: Fields, e: Encoder, parts: Parts, hidden: int, patch: tuple[i
     """Patches, the class token and positions; returns the patches of an image."""
     channels, frames, height, width = patch
     bias = on(c, e.patch_bias)
-    if e.flat:
+    if not e.patches:
+        pass
+    elif e.flat:
         parts.add(e.patches, hidden, channels * (frames or 1) * height * width, bias=bias)
     else:
         parts.add(e.patches, hidden, channels, *((frames,) if frames else ()), height, width, bias=bias)

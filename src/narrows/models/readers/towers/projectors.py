@@ -213,6 +213,18 @@ def cosmos3_edge(c: Fields, body: Body, text: ModelSpec) -> Parts:
     return parts
 
 
+def florence2(c: Fields, body: Body, text: ModelSpec) -> Parts:
+    """Florence-2: a projection and a norm, learned positions of rows and columns."""
+    parts, v = Parts("model.multi_modal_projector."), c.nested("vision_config")
+    out, rows = v.size("projection_dim", default=1024), v.size("max_position_embeddings", default=50)
+    parts.add("image_projection", out, body.width)
+    parts.add("image_proj_norm", out, bias=True)
+    half = body.width // 2
+    parts.add("image_position_embed.row_embeddings", rows, half)
+    parts.add("image_position_embed.column_embeddings", rows, body.width - half)
+    return parts
+
+
 def minimax_m3_vl(c: Fields, body: Body, text: ModelSpec) -> Parts:
     """MiniMax M3: two linear layers, neighbouring patches side by side, two more."""
     parts = Parts("multi_modal_projector.")
