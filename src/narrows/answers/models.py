@@ -16,6 +16,7 @@ from narrows.models.config import catalogued
 from narrows.models.feedforward import Dense, FeedForward
 from narrows.models.mixers import (
     Attention,
+    CrossAttention,
     GatedDeltaNet,
     KimiDelta,
     LatentAttention,
@@ -200,6 +201,13 @@ def _mixer(mixer: Mixer) -> Text:
             mamba=mixer.recurrent.heads,
             inner=mixer.recurrent.head_dim,
             state=mixer.recurrent.state_size,
+        )
+    if isinstance(mixer, CrossAttention):
+        return Text(
+            "cross-attention, {heads} heads, {kv} KV heads of {width}",
+            heads=mixer.heads,
+            kv=mixer.kv_heads,
+            width=mixer.head_dim,
         )
     return _recurrent(mixer)
 

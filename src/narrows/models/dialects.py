@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from narrows.models.dialects_inside import Dialects
 from narrows.models.dialects_older import OLDER
+from narrows.models.dialects_seeing import SEEING
 
 _LAYER = "model.layers.{}."
 
@@ -349,4 +350,7 @@ DIALECTS: dict[str, dict[str, str]] = {
     **OLDER,
 }
 
-DIALECTS = Dialects(DIALECTS)
+_CROSS = {f"cross.{k}": f"{_LAYER}cross_attn.{k}_proj.weight" for k in "qkvo"}
+_CROSS_NORMS = {f"cross.{k}_norm": f"{_LAYER}cross_attn.{k}_norm.weight" for k in "qk"}
+
+DIALECTS = Dialects({**DIALECTS, **SEEING, "mllama": {**_DECODER, **_CROSS, **_CROSS_NORMS}})

@@ -13,12 +13,16 @@ def _moved(to: str) -> Callable[[str], str]:
     return lambda name: name.replace("model.", f"model.{to}.", 1) if name.startswith("model.") else name
 
 
+def _under(prefix: str) -> Callable[[str], str]:
+    """Decoder and head stand together inside."""
+    return lambda name: f"{prefix}.{name}"
+
+
 WAYS: dict[str, Callable[[str], str]] = {
-    "language_model": lambda name: f"language_model.{name}",
+    **{prefix: _under(prefix) for prefix in ("language_model", "text_model", "text_decoder", "decoder")},
     "model.language_model": _moved("language_model"),
     "model.text_model": _moved("text_model"),
     "model.vlm.language_model": _moved("vlm.language_model"),
-    "text_model": lambda name: f"text_model.{name}",
 }
 
 

@@ -321,4 +321,5 @@ def component_of(role: str) -> str:
         "conv": "short convolution",
         "per_layer": "per-layer input",
         "latent": "experts",
+        "cross": "cross-attention",
     }.get(head, head)

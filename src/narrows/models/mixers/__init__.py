@@ -5,6 +5,7 @@ from __future__ import annotations
 from narrows.models.mixers.attention import INDEX_KEY, Attention, LatentAttention
 from narrows.models.mixers.base import linear
 from narrows.models.mixers.combined import NoMixer, Parallel
+from narrows.models.mixers.crossed import CrossAttention
 from narrows.models.mixers.linear_attention import KimiDelta, Lightning, ShortConvolution
 from narrows.models.mixers.recurrent import GatedDeltaNet, Mamba, Mamba2
 
@@ -18,12 +19,14 @@ Mixer = (
     | Lightning
     | ShortConvolution
     | Parallel
+    | CrossAttention
     | NoMixer
 )
 
 __all__ = [
     "INDEX_KEY",
     "Attention",
+    "CrossAttention",
     "GatedDeltaNet",
     "KimiDelta",
     "LatentAttention",

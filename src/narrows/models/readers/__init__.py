@@ -71,6 +71,10 @@ _MODULES = {
         "multimodal",
     ),
     "mistral4": "inside",
+    "mllama": "mllama",
+    "idefics": "idefics",
+    **dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), "qformers"),
+    **dict.fromkeys(("blip", "kosmos-2", "kosmos-2.5", "pix2struct"), "captioners"),
     **dict.fromkeys(("deepseek_vl_hybrid", "pp_chart2table", "unlimited_ocr"), "several"),
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }

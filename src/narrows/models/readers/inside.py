@@ -79,11 +79,16 @@ TRAITS: dict[str, Traits] = {
 }
 
 
-def _more_rows(rows: int, hidden: int) -> tuple[Tower, ...]:
+def more_rows(rows: int, hidden: int) -> tuple[Tower, ...]:
     """Rows of the embedding that the head does not have."""
     if not rows:
         return ()
-    return (Tower("additional embeddings", (("", 1, Tensor("embedding", (rows, hidden), "table", rows)),)),)
+    return (
+        Tower(
+            "additional embeddings",
+            (("model.embed_tokens.additional", 1, Tensor("embedding", (rows, hidden), "table", rows)),),
+        ),
+    )
 
 
 def read_molmo2_text(c: Fields) -> ModelSpec:
@@ -100,7 +105,7 @@ def read_molmo2_text(c: Fields) -> ModelSpec:
     c.read |= {"norm_after", "rope_scaling_layers"}
     spec = build(c, "molmo2", traits)
     rows = c.size("additional_vocab_size", default=128, least=0)
-    return msgspec.structs.replace(spec, towers=_more_rows(rows, spec.hidden))
+    return msgspec.structs.replace(spec, towers=more_rows(rows, spec.hidden))
 
 
 def _kinds(c: Fields, layers: int, first: int) -> list[bool]:
