@@ -353,4 +353,13 @@ DIALECTS: dict[str, dict[str, str]] = {
 _CROSS = {f"cross.{k}": f"{_LAYER}cross_attn.{k}_proj.weight" for k in "qkvo"}
 _CROSS_NORMS = {f"cross.{k}_norm": f"{_LAYER}cross_attn.{k}_norm.weight" for k in "qk"}
 
-DIALECTS = Dialects({**DIALECTS, **SEEING, "mllama": {**_DECODER, **_CROSS, **_CROSS_NORMS}})
+_BETWEEN = {f"latent.{k}": f"{_LAYER}mlp.{name}_expert_proj.weight" for k, name in (("in", "pre"), ("out", "post"))}
+
+DIALECTS = Dialects(
+    {
+        **DIALECTS,
+        **SEEING,
+        "mllama": {**_DECODER, **_CROSS, **_CROSS_NORMS},
+        "muse_spark": {**_DEEPSEEK, **_BETWEEN},
+    }
+)

@@ -66,7 +66,7 @@ _MODULES = {
             *("qwen2_5_vl", "glm4v", "glm4v_moe", "glm46v", "glmga", "glm_ocr", "kimi_k25", "lfm2_vl", "minicpmv4_6"),
             *("minicpmv4_7", "minicpm_ocr", "ovis2", "cohere2_vision", "exaone4_5", "deepseek_vl", "lighton_ocr"),
             *("paddleocr_vl", "video_llama_3", "idefics2", "aria", "ernie4_5_vl_moe", "mistral_large4", "molmo2"),
-            *("nemotron_h_omni", "cosmos3_edge"),
+            *("nemotron_h_omni", "cosmos3_edge", "muse_glimmer", "step3p7"),
         ),
         "multimodal",
     ),
@@ -75,7 +75,10 @@ _MODULES = {
     "idefics": "idefics",
     **dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), "qformers"),
     **dict.fromkeys(("blip", "kosmos-2", "kosmos-2.5", "pix2struct"), "captioners"),
-    **dict.fromkeys(("deepseek_vl_hybrid", "pp_chart2table", "unlimited_ocr"), "several"),
+    **dict.fromkeys(
+        ("deepseek_vl_hybrid", "pp_chart2table", "unlimited_ocr", "cosmos3_omni", "muse_spark", "pi0"), "several"
+    ),
+    "janus": "janus",
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 

@@ -10,12 +10,22 @@ import msgspec
 from narrows.models.feedforward import MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import LatentAttention, Mixer
-from narrows.models.readers.build import PRE_NORMS, dense, model, stack
+from narrows.models.readers.build import (
+    FULL,
+    PRE_NORMS,
+    SANDWICH_NORMS,
+    SLIDING,
+    attention,
+    dense,
+    model,
+    stack,
+    windowed,
+)
 from narrows.models.readers.deepseek import Ranks, latent_attention
 from narrows.models.readers.like_llama import build
 from narrows.models.readers.towers.parts import Parts, whole_numbers
 from narrows.models.readers.traits import Experts, Traits, attention_of, dense_of, experts_of
-from narrows.models.spec import ModelSpec, Tower
+from narrows.models.spec import ModelSpec, Norms, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
 
@@ -227,11 +237,142 @@ def _own_keys(c: Fields, layers: int) -> None:
         )
 
 
+def _gates(kinds: list[tuple[int, int, int]], hidden: int, name: str) -> Tower:
+    """Gates of attention's outputs that are projections of their own: (layers, heads, width of one gate)."""
+    found = [
+        (
+            f"model.layers.{{}}.self_attn.{name}.weight",
+            count,
+            Tensor("attention.gate", (heads * width, hidden), "plain", heads),
+        )
+        for count, heads, width in kinds
+        if count
+    ]
+    return Tower("attention gates", tuple(found))
+
+
+def _last_full(c: Fields, layers: int) -> list[str]:
+    """Every fourth layer is full, counted from the last."""
+    usual = [SLIDING if (layers - 1 - i) % 4 else FULL for i in range(layers)]
+    return c.kinds("layer_types", layers, (SLIDING, FULL)) or usual
+
+
+def read_muse_glimmer_text(c: Fields) -> ModelSpec:
+    """Muse Glimmer: gated attention, windows in three of four layers."""
+    layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
+    full = attention(c, kv_heads=2, head_dim=128, qkv_bias=bias, out_bias=bias)
+    mixers = windowed(full, c.maybe_size("sliding_window", default=2048), _last_full(c, layers))
+    c.read |= _MUSE
+    spec = model(c, stack(mixers, [dense(c)] * layers, SANDWICH_NORMS), family="muse_glimmer")
+    return msgspec.structs.replace(
+        spec, towers=(_gates([(layers, full.heads, full.head_dim)], full.hidden, "gate_proj"),)
+    )
+
+
+_MUSE = {"qk_scale_factor", "output_multiplier", "post_norm_eps", "layer_rope_theta", "residual_gate_temperature"}
+
+
+def read_muse_spark_text(c: Fields) -> ModelSpec:
+    """Muse Spark: Glimmer's attention, experts between projections to a narrower width, gated residuals."""
+    layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
+    full = attention(c, kv_heads=16, head_dim=64, qkv_bias=bias, out_bias=bias)
+    mixers = windowed(full, c.maybe_size("sliding_window", default=2048), _last_full(c, layers))
+    number = c.size("num_local_experts", "num_experts", default=256)
+    narrow = c.size("moe_hidden_size", default=4096)
+    sparse = MixtureOfExperts(
+        full.hidden,
+        number,
+        c.size("num_experts_per_tok", default=min(8, number), most=number),
+        c.size("moe_intermediate_size", default=4096),
+        correction=True,
+        latent=narrow,
+    )
+    kinds = c.kinds("mlp_layer_types", layers, ("dense", "sparse")) or ["sparse"] * layers
+    c.read |= _MUSE
+    plain = dense(c)
+    norms = Norms(("input_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"))
+    groups = stack(mixers, [sparse if kind == "sparse" else plain for kind in kinds], norms)
+    spec = model(c, groups, family="muse_spark", dialect="muse_spark")
+    beside = Parts("model.layers.{}.")
+    for name in ("post_attention", "post_feedforward"):
+        beside.parameter(name + "_residual_gate.gate", full.hidden, repeats=layers)
+    for name in ("pre_expert_norm", "experts.post_expert_norm"):
+        beside.add("mlp." + name, narrow, repeats=kinds.count("sparse"))
+    gates = _gates([(layers, full.heads, full.head_dim)], full.hidden, "gate_proj")
+    return msgspec.structs.replace(spec, towers=(gates, beside.tower("residual gates")))
+
+
+def read_step3p5(c: Fields) -> ModelSpec:
+    """Step 3.5: a gate for every head, sliding layers with a number of heads of their own, experts from layer 3 on."""
+    layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
+    c.values = {**c.values, **_step_names(c, layers)}
+    full = attention(c, kv_heads=8, head_dim=128, qkv_bias=bias, out_bias=bias, qk_norm=True)
+    heads = c.maybe_size("num_sliding_attention_heads", default=None) or full.heads
+    c.divide(heads, full.kv_heads, "num_sliding_attention_heads", "num_key_value_heads")
+    window = c.maybe_size("sliding_window", default=None)
+    sliding = msgspec.structs.replace(full, heads=heads, window=window)
+    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [FULL] * layers
+    number = c.size("n_routed_experts", "moe_num_experts", "num_local_experts", default=288)
+    mlp_bias = c.flag("mlp_bias", False)
+    sparse = MixtureOfExperts(
+        full.hidden,
+        number,
+        c.size("num_experts_per_tok", "moe_top_k", default=min(8, number), most=number),
+        c.size("moe_intermediate_size", default=1280),
+        shared=c.size("share_expert_dim", "share_expert_dims", default=1280),
+        shared_bias=mlp_bias,
+        correction=True,
+    )
+    plain = dense(c, bias=mlp_bias)
+    wide = _step_sparse(c, layers)
+    mixers = [sliding if kind == SLIDING else full for kind in kinds]
+    groups = stack(mixers, [sparse if one else plain for one in wide], PRE_NORMS)
+    spec = model(c, groups, family="step3p5", dialect="deepseek")
+    slide = kinds.count(SLIDING)
+    gates = _gates([(layers - slide, full.heads, 1), (slide, heads, 1)], full.hidden, "g_proj")
+    return msgspec.structs.replace(spec, towers=(gates,))
+
+
+def _step_names(c: Fields, layers: int) -> dict[str, object]:
+    """Older names of its fields; lists that go on for prediction layers are cut."""
+    found: dict[str, object] = {}
+    groups = c.raw("num_attention_groups")
+    if groups is not None and not c.has("num_key_value_heads"):
+        found["num_key_value_heads"] = groups
+    other = c.raw("attention_other_setting")
+    if isinstance(other, dict) and c.raw("num_sliding_attention_heads") is None:
+        found["num_sliding_attention_heads"] = other.get("num_attention_heads")
+    more = c.maybe_size("num_nextn_predict_layers", "num_mtp_layers", default=0, least=0, most=64) or 0
+    for name in ("layer_types", "mlp_layer_types"):
+        value = c.raw(name)
+        if more and isinstance(value, list) and len(value) == layers + more:
+            found[name] = value[:layers]
+    c.read |= {"swiglu_limits", "swiglu_limits_shared", "mtp_layer_types", "mtp_mlp_layer_types", "per_layer_config"}
+    c.read |= {"moe_router_scaling_factor"}
+    return found
+
+
+def _step_sparse(c: Fields, layers: int) -> list[bool]:
+    """Which layers are sparse: listed as kinds, or as numbers in a string; else all from the fourth on."""
+    stated = c.raw("moe_layers_enum")
+    if isinstance(stated, str):
+        numbers = [one.strip() for one in stated[:100_000].split(",") if one.strip()]
+        if not all(one.isdecimal() and len(one) < 7 for one in numbers):
+            raise BadInput("config field '{field}' must be a list of layer numbers", field=c.path + "moe_layers_enum")
+        c.values = {**c.values, "moe_layers_enum": [int(one) for one in numbers]}
+    chosen = c.indices("moe_layers_enum") if stated is not None else frozenset(range(3, layers))
+    kinds = c.kinds("mlp_layer_types", layers, ("dense", "sparse"))
+    return [i in chosen for i in range(layers)] if kinds is None else [kind == "sparse" for kind in kinds]
+
+
 READERS: dict[str, Callable[[Fields], ModelSpec]] = {
     **{kind: partial(build, model_type=kind, traits=traits) for kind, traits in TRAITS.items()},
     "molmo2_text": read_molmo2_text,
     "ernie4_5_vl_moe_text": read_ernie4_5_vl_moe_text,
     "unlimited_ocr_text": read_unlimited_ocr_text,
     "mistral_large4_text": read_mistral_large4_text,
+    "muse_glimmer_text": read_muse_glimmer_text,
+    "muse_spark_text": read_muse_spark_text,
+    "step3p5": read_step3p5,
 }
 """Readers of the decoders that no config has on its own."""

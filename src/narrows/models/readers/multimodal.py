@@ -238,6 +238,14 @@ FAMILIES: dict[str, Family] = {
         tied="never",
         project=projectors.step3p7,
     ),
+    "muse_glimmer": Family(
+        text="muse_glimmer_text",
+        vision="muse_vision",
+        at=("model.vision_tower.",),
+        names="model.language_model",
+        tied="never",
+        project=projectors.muse,
+    ),
     "hyperclovax_vision_v2": Family(
         text="hyperclovax",
         vision="qwen2_5_vl_vision",

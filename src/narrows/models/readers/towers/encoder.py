@@ -56,6 +56,7 @@ class Encoder(msgspec.Struct, frozen=True, kw_only=True):
     qk_norms: tuple[str, ...] = ()
     qk_norm_used: Switch = True
     head_norms: bool = False
+    qk_norm_bias: bool = False
     mlp: tuple[str, ...] = ("mlp.fc1", "mlp.fc2")
     mlp_bias: Switch = True
     scales: tuple[str, ...] = ()
@@ -172,4 +173,4 @@ def _attention(c: Fields, e: Encoder, parts: Parts, hidden: int, heads: int, lay
     parts.add(e.layer + out, hidden, hidden, repeats=layers, bias=on(c, e.out_bias))
     if e.qk_norms and on(c, e.qk_norm_used):
         for name in e.qk_norms:
-            parts.add(e.layer + name, width if e.head_norms else hidden, repeats=layers)
+            parts.add(e.layer + name, width if e.head_norms else hidden, repeats=layers, bias=e.qk_norm_bias)

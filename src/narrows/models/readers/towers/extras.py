@@ -95,6 +95,12 @@ def _kimi_k25(c: Fields, body: Body) -> Body:
     return body
 
 
+def _muse(c: Fields, body: Body) -> Body:
+    rows, columns = c.size("pos_emb_height", default=32), c.size("pos_emb_width", default=32)
+    body.parts.add("patch_embedder.position_embedding_table", rows * columns, body.hidden)
+    return body
+
+
 def _minicpm(c: Fields, body: Body) -> Body:
     """Attention and a feed-forward part over windows of patches, in the middle of the transformer."""
     hidden, parts = body.hidden, body.parts
@@ -170,6 +176,7 @@ EXTRAS: dict[str, Callable[[Fields, Body], Body]] = {
     "glm5_next_vision": _glm5_next,
     "kimi_k25_vision": _kimi_k25,
     **dict.fromkeys(("minicpmv4_6_vision", "minicpmv4_7_vision", "minicpm_ocr_vision"), _minicpm),
+    "muse_vision": _muse,
     "ovis2_vision": _ovis2,
     "granite_docling_vision": _granite_docling,
     "step3p5_vision": _step3p5,

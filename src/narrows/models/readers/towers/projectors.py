@@ -225,6 +225,15 @@ def florence2(c: Fields, body: Body, text: ModelSpec) -> Parts:
     return parts
 
 
+def muse(c: Fields, body: Body, text: ModelSpec) -> Parts:
+    """Muse: two linear layers on neighbouring patches side by side, and one into the decoder."""
+    parts, inner = Parts("model."), c.size("projector_hidden_size", default=4096)
+    wide = c.size("out_hidden_size", default=6144)
+    parts.mlp("vision_adapter.", wide, inner, inner, names=("fc1", "fc2"), bias=False)
+    parts.add("vision_projection", text.hidden, inner)
+    return parts
+
+
 def minimax_m3_vl(c: Fields, body: Body, text: ModelSpec) -> Parts:
     """MiniMax M3: two linear layers, neighbouring patches side by side, two more."""
     parts = Parts("multi_modal_projector.")
