@@ -115,7 +115,7 @@ def _kosmos_2(c: Fields) -> ModelSpec:
     """Kosmos-2: norms inside attention and feed-forward parts."""
     spec, biases = _kosmos(c, "kosmos-2", 65037, (2048, 24, 32, 8192), True)
     body = vision(c.nested("vision_config"), "kosmos_2_vision_model", "vision_model.")
-    towers = [body.parts.tower(), _latent_queries(c, body.hidden, spec.hidden, 64), biases.tower("inner norms")]
+    towers = [body.parts.tower(), _latent_queries(c, body.hidden, spec.hidden, 64), biases.tower("norms")]
     return together(c, Family(names="text_model"), spec, "kosmos-2", towers)
 
 
@@ -124,7 +124,7 @@ def _kosmos_2_5(c: Fields) -> ModelSpec:
     spec, biases = _kosmos(c, "kosmos-2.5", 108481, (1536, 24, 16, 6144), False)
     body = vision(c.nested("vision_config"), "kosmos_2_5_vision_model", "vision_model.")
     biases.found.extend(_segments(spec.hidden).found)
-    towers = [body.parts.tower(), _latent_queries(c, body.hidden, spec.hidden, 2048), biases.tower("inner norms")]
+    towers = [body.parts.tower(), _latent_queries(c, body.hidden, spec.hidden, 2048), biases.tower("norms")]
     return together(c, Family(names="text_model"), spec, "kosmos-2.5", towers)
 
 

@@ -207,7 +207,7 @@ def read_mistral_large4_text(c: Fields) -> ModelSpec:
             beside.parameter(stem + name, heads, repeats=layers)
     beside.add("indexer.q_input_norm", full.hidden, repeats=layers, bias=True)
     alpha = ("lerope.alpha", 1, Tensor("rotary.alpha", (full.rope // 2,), "vector", format="float32"))
-    tower = Tower("scales of attention", (*beside.found, alpha))
+    tower = Tower("attention", (*beside.found, alpha))
     return msgspec.structs.replace(spec, groups=stack(mixers, parts, PRE_NORMS), towers=(tower,))
 
 
@@ -248,7 +248,7 @@ def _gates(kinds: list[tuple[int, int, int]], hidden: int, name: str) -> Tower:
         for count, heads, width in kinds
         if count
     ]
-    return Tower("attention gates", tuple(found))
+    return Tower("attention", tuple(found))
 
 
 def _last_full(c: Fields, layers: int) -> list[str]:
