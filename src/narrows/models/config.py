@@ -255,8 +255,13 @@ _STRUCTURAL = re.compile(r"expert|lora_rank|mamba|ssm_|linear_(num|key|value)|sl
 
 def _is_class_of(architecture: str, family: str) -> bool:
     """Whether a class name goes with a family: Qwen3MoeForCausalLM with qwen3_moe."""
-    base = {"gemma3_text": "gemma3", "kimi_k2": "deepseekv3"}.get(family, family).replace("_", "")
-    return architecture == family or architecture.lower().startswith(base)
+    base = {"gemma3_text": "gemma3", "kimi_k2": "deepseekv3"}.get(family, family)
+    return architecture == family or _plain(architecture).startswith(_plain(base))
+
+
+def _plain(name: str) -> str:
+    """Letters and digits of a name: Qwen2_5_VLForConditionalGeneration and qwen2_5_vl begin alike."""
+    return "".join(filter(str.isalnum, name.lower()))
 
 
 _TELLING = {

@@ -62,6 +62,7 @@ _MODULES = {
     **dict.fromkeys(
         (
             *("llava", "llava_next", "llava_next_video", "llava_onevision", "vipllava", "video_llava", "internvl"),
+            "internvl_chat",
             *("qianfan_ocr", "paligemma", "shieldgemma2", "idefics3", "smolvlm", "granite_docling", "qwen2_vl"),
             *("qwen2_5_vl", "glm4v", "glm4v_moe", "glm46v", "glmga", "glm_ocr", "kimi_k25", "lfm2_vl", "minicpmv4_6"),
             *("minicpmv4_7", "minicpm_ocr", "ovis2", "cohere2_vision", "exaone4_5", "deepseek_vl", "lighton_ocr"),

@@ -10,7 +10,7 @@ from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
 from narrows.models.readers.build import model, stack
-from narrows.models.readers.multimodal import Family
+from narrows.models.readers.families import Family
 from narrows.models.readers.several import together
 from narrows.models.readers.towers import vision
 from narrows.models.readers.towers.parts import Parts
@@ -29,8 +29,9 @@ def _text(c: Fields, *, either: bool = False) -> Fields:
     if either and c.flag("tie_word_embeddings", True):
         text.values = {**text.values, "tie_word_embeddings": True}
     for name in ("torch_dtype", "dtype", "quantization_config"):
+        value = c.raw(name)
         if text.values.get(name) is None:
-            text.values = {**text.values, name: c.raw(name)}
+            text.values = {**text.values, name: value}
     text.defaulted = c.defaulted
     return text
 
@@ -60,6 +61,7 @@ def _blip(c: Fields) -> ModelSpec:
         head_bias=True,
         tied=True,
     )
+    text.read |= {"encoder_hidden_size", "projection_dim"}  # the tower's width, whatever it says; of other heads
     body = vision(c.nested("vision_config"), "blip_vision_model", "vision_model.")
     beside = Parts("text_decoder.")
     if text.flag("is_decoder", True):

@@ -27,6 +27,7 @@ _DEFAULTS = {
 def read_idefics(c: Fields) -> ModelSpec:
     """The decoder; what looks at pictures stands beside it."""
     c.values = {**_DEFAULTS, **{name: value for name, value in c.values.items() if name != "head_dim"}}
+    c.values["num_key_value_heads"] = None  # as many as heads
     layers, norms = c.layers("num_hidden_layers"), c.flag("qk_layer_norms", False)
     full, part = attention(c), dense(c)
     spec = model(c, stack([full] * layers, [part] * layers, PRE_NORMS), family="idefics")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
-from narrows.models.readers.multimodal import Family, text_of
+from narrows.models.readers.families import Family
+from narrows.models.readers.multimodal import text_of
 from narrows.models.readers.several import together
 from narrows.models.readers.towers import vision
 from narrows.models.readers.towers.parts import Parts, whole_numbers

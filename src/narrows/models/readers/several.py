@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models.fields import Fields
+from narrows.models.readers.families import Family
 from narrows.models.readers.gemma import read_gemma
-from narrows.models.readers.multimodal import PASSED_OVER, Family, moved, read, text_of
+from narrows.models.readers.multimodal import PASSED_OVER, moved, read, text_of
 from narrows.models.readers.texts import TEXTS
 from narrows.models.readers.towers import projectors, vision
 from narrows.models.readers.towers.parts import Parts, ratio, whole_numbers
@@ -124,8 +125,9 @@ def read_pi0(c: Fields) -> ModelSpec:
     """pi0: PaliGemma without a head, and a second Gemma that writes actions; both attend to the same tokens."""
     whole = c.nested("vlm_config")
     for name in ("torch_dtype", "dtype"):
+        value = c.raw(name)
         if whole.values.get(name) is None:
-            whole.values = {**whole.values, name: c.raw(name)}
+            whole.values = {**whole.values, name: value}
     whole.values = {**whole.values, "tie_word_embeddings": True}
     spec = read(whole, "paligemma")
     acting = c.nested("dit_config")

@@ -21,7 +21,8 @@ class Encoder(msgspec.Struct, frozen=True, kw_only=True):
     class_token: a learned token, with `extra` rows of the position table. position: that table, with one row per
     patch of an image, or (rows) of a size of its own; "" for none. attention: names of q, k, v and output, or of a
     fused q, k, v and output. mlp: names of two matrices, or three of a gated one. scales: learned factors of both
-    branches. norm_kind: a field that says whether layers have RMS norms. qk_norms: norms of the whole width, or
+    branches. norm_kind: a field that says whether layers have RMS norms
+    (norm_usual: where it says nothing). qk_norms: norms of the whole width, or
     (head_norms) of one head.
     """
 
@@ -47,6 +48,7 @@ class Encoder(msgspec.Struct, frozen=True, kw_only=True):
     post_norm: str = "post_layernorm"
     norm_bias: bool = True
     norm_kind: str = ""
+    norm_usual: str = "layer_norm"
     layer: str = "encoder.layers.{}."
     norms: tuple[str, str] = ("layer_norm1", "layer_norm2")
     attention: tuple[str, ...] = tuple(f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "out_proj"))
@@ -94,7 +96,7 @@ def encode(c: Fields, e: Encoder, prefix: str) -> Body:
     grid = _embeddings(c, e, parts, hidden, (channels, frames, *patch))
     if e.pre_norm:
         parts.add(e.pre_norm, hidden, bias=e.norm_bias)
-    norm_bias = e.norm_bias if not e.norm_kind else _layer_norm(c, e.norm_kind)
+    norm_bias = e.norm_bias if not e.norm_kind else _layer_norm(c, e.norm_kind, e.norm_usual)
     for name in e.norms:
         parts.add(e.layer + name, hidden, repeats=layers, bias=norm_bias)
     _attention(c, e, parts, hidden, heads, layers)
@@ -119,8 +121,8 @@ def _inner(c: Fields, e: Encoder, hidden: int) -> int:
     return inner
 
 
-def _layer_norm(c: Fields, name: str) -> bool:
-    kind = c.raw(name, default="layer_norm")
+def _layer_norm(c: Fields, name: str, usual: str) -> bool:
+    kind = c.raw(name, default=usual)
     if kind not in ("layer_norm", "rms_norm"):
         raise BadInput(
             "config field '{field}' is '{value}'; narrows reads {known} there",

@@ -45,6 +45,15 @@ class Parts:
             self.add(prefix + name, inner, hidden, repeats=repeats, bias=bias)
         self.add(prefix + "down_proj", out or hidden, inner, repeats=repeats, bias=bias)
 
+    def renamed(self, prefix: str, *names: tuple[str, str]) -> Parts:
+        """The same tensors under another prefix and with other names of modules."""
+        made = Parts(prefix)
+        for name, repeats, tensor in self.found:
+            inside = name.removeprefix(self.prefix)
+            module = next(pair for pair in names if inside.startswith(pair[0] + "."))
+            made.found.append((prefix + module[1] + inside.removeprefix(module[0]), repeats, tensor))
+        return made
+
     def tower(self, name: str = "vision tower") -> Tower:
         """What was collected."""
         return Tower(name, tuple(self.found))

@@ -61,6 +61,12 @@ def internvl(c: Fields, body: Body, text: ModelSpec) -> Parts:
     return parts
 
 
+def internvl_chat(c: Fields, body: Body, text: ModelSpec) -> Parts:
+    """InternVL's, by the names of its own files."""
+    parts = internvl(c, body, text)
+    return parts.renamed("mlp1.", ("layer_norm", "0"), ("linear_1", "1"), ("linear_2", "3"))
+
+
 def linear(c: Fields, body: Body, text: ModelSpec) -> Parts:
     """PaliGemma: one linear layer, to `projection_dim`."""
     parts = Parts("multi_modal_projector.")
