@@ -66,6 +66,15 @@ _IDEFICS3 = Family(
     project=projectors.pixel_shuffle,
 )
 
+_INKLING2 = Family(
+    text="inkling2_text",
+    vision="inkling2_vision",
+    at=("model.vision_tower.",),
+    names="model.language_model",
+    tied="never",
+    project=projectors.nothing,
+)
+
 FAMILIES: dict[str, Family] = {
     "llava": _LLAVA,
     "llava_next": Family(project=projectors.llava_next),
@@ -236,6 +245,18 @@ FAMILIES: dict[str, Family] = {
         names="model.language_model",
         tied="never",
         project=projectors.muse,
+    ),
+    "minimax_m3_vl": Family(
+        text="minimax_m3_vl_text", vision="minimax_m3_vl_vision", tied="either", project=projectors.minimax_m3_vl
+    ),
+    "inkling2": _INKLING2,
+    "inkling2_loop": msgspec.structs.replace(_INKLING2, text="inkling2_loop_text"),
+    "hy_v4_vl": Family(
+        text="hy_v4_vl_text",
+        vision="hy_v4_vl_vision",
+        at=("model.vision_tower.",),
+        names="model.language_model",
+        project=projectors.nothing,
     ),
     "hyperclovax_vision_v2": Family(
         text="hyperclovax",

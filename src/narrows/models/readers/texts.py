@@ -83,6 +83,21 @@ TEXTS: dict[str, Text] = {
     "muse_glimmer_text": Text("muse_glimmer_text", _sizes(202048, 6656, 19968, 52, 32, 2, 131072)),
     "muse_spark_text": Text("muse_spark_text", _sizes(202048, 8192, 16384, 62, 128, 16, 1048576)),
     "step3p5": Text("step3p5", _sizes(128815, 4096, 11264, 45, 64, None, 128000)),
+    "hy_v4_vl_text": Text(
+        "hy_v4",
+        _sizes(
+            120832,
+            6144,
+            18432,
+            78,
+            64,
+            None,
+            262144,
+            moe_intermediate_size=2048,
+            q_lora_rank=2048,
+            index_n_heads=32,
+        ),
+    ),
     "qwen3_vl_text": Text("qwen3_vl_text", _sizes(151936, 4096, 22016, 32, 32, 32, 128000)),
     "cosmos3_edge_text": Text("cosmos3_edge_text", _sizes(131072, 2048, 9216, 28, 16, 8, 131072, head_dim=128)),
 }

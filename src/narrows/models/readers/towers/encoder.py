@@ -16,7 +16,8 @@ Size = tuple[str, int]
 class Encoder(msgspec.Struct, frozen=True, kw_only=True):
     """One architecture of vision transformers: its config's fields with defaults, and the names in its file.
 
-    inner: width of the feed-forward part; where it is a multiple of the hidden size, `ratio` names the field.
+    inner: width of the feed-forward part; ratio: the field of that width as a multiple of the hidden size, where the
+    other says nothing, or is not there.
     patches: the embedding of patches, a convolution, or (flat) a linear layer; frames: frames of one patch.
     class_token: a learned token, with `extra` rows of the position table. position: that table, with one row per
     patch of an image, or (rows) of a size of its own; "" for none. attention: names of q, k, v and output, or of a
@@ -115,6 +116,9 @@ def encode(c: Fields, e: Encoder, prefix: str) -> Body:
 def _inner(c: Fields, e: Encoder, hidden: int) -> int:
     if e.ratio is None:
         return c.size(e.inner[0], default=e.inner[1])
+    stated = c.maybe_size(e.inner[0], default=None) if e.inner[0] else None
+    if stated is not None:
+        return stated
     inner = int(hidden * ratio(c, *e.ratio))
     if not inner:
         raise BadInput("config field '{field}' must be a number", field=c.path + e.ratio[0])

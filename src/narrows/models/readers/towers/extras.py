@@ -151,6 +151,17 @@ def _step3p5(c: Fields, body: Body) -> Body:
     return msgspec.structs.replace(body, out=4 * hidden)
 
 
+def _inkling2(c: Fields, body: Body) -> Body:
+    """A position for the class token, and two linear layers on neighbouring patches."""
+    side, parts = c.size("posemb_grid_size", default=32), body.parts
+    parts.parameter("embeddings.cls_position_embedding", body.hidden)
+    parts.add("embeddings.position_embedding", side * side, body.hidden)
+    inner, out = c.size("projection_hidden_dim", default=4096), c.size("text_hidden_size", default=4608)
+    bias = c.flag("projector_bias", False)
+    parts.mlp("merger.", body.hidden * merge_of(c), inner, out, names=("linear_1", "linear_2"), bias=bias)
+    return msgspec.structs.replace(body, out=out)
+
+
 def _hy_v4_vl(c: Fields, body: Body) -> Body:
     """Two convolutions over neighbouring patches, and a mark of the end of a line."""
     hidden, out = body.hidden, c.size("out_hidden_size", default=6144)
@@ -181,4 +192,5 @@ EXTRAS: dict[str, Callable[[Fields, Body], Body]] = {
     "granite_docling_vision": _granite_docling,
     "step3p5_vision": _step3p5,
     "hy_v4_vl_vision": _hy_v4_vl,
+    "inkling2_vision": _inkling2,
 }
