@@ -127,10 +127,10 @@ ENCODERS: dict[str, Encoder] = {
         **{
             **_QWEN_25,
             "hidden": ("embed_dim", 1280),
+            "inner": ("", 0),
             "mlp": ("mlp.fc1", "mlp.fc2"),
             "norm_bias": True,
         },
-        inner=("", 0),
         ratio=("mlp_ratio", 4.0),
     ),
     "qwen2_5_vl_vision": Encoder(**_QWEN_25),
