@@ -67,7 +67,16 @@ _MODULES = {
             *("qwen2_5_vl", "glm4v", "glm4v_moe", "glm46v", "glmga", "glm_ocr", "kimi_k25", "lfm2_vl", "minicpmv4_6"),
             *("minicpmv4_7", "minicpm_ocr", "ovis2", "cohere2_vision", "exaone4_5", "deepseek_vl", "lighton_ocr"),
             *("paddleocr_vl", "video_llama_3", "idefics2", "aria", "ernie4_5_vl_moe", "mistral_large4", "molmo2"),
-            *("nemotron_h_omni", "cosmos3_edge", "muse_glimmer", "step3p7"),
+            *(
+                "nemotron_h_omni",
+                "cosmos3_edge",
+                "muse_glimmer",
+                "step3p7",
+                "hyperclovax_vision_v2",
+                "lfm3_vl",
+                "florence2",
+            ),
+            *("minimax_m3_vl", "inkling2", "inkling2_loop", "hy_v4_vl"),
         ),
         "multimodal",
     ),
@@ -80,6 +89,7 @@ _MODULES = {
         ("deepseek_vl_hybrid", "pp_chart2table", "unlimited_ocr", "cosmos3_omni", "muse_spark", "pi0"), "several"
     ),
     "janus": "janus",
+    "dots3_note": "dots3",
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 
