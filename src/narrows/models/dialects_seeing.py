@@ -65,4 +65,21 @@ SEEING: dict[str, dict[str, str]] = {
         },
         {"embedding": "embed_tokens", "final_norm": "final_layer_norm", "head": "lm_head"},
     ),
+    "formulanet": _names(
+        "model.decoder.layers.{}.",
+        {
+            **_QKVO,
+            "mlp.up": "fc1",
+            "mlp.down": "fc2",
+            "norm.self_attn_layer_norm": "self_attn_layer_norm",
+            "norm.final_layer_norm": "final_layer_norm",
+        },
+        {
+            "embedding": "model.decoder.embed_tokens",
+            "embedding_norm": "model.decoder.layernorm_embedding",
+            "position_embedding": "model.decoder.embed_positions",
+            "final_norm": "model.decoder.layer_norm",
+            "head": "lm_head",
+        },
+    ),
 }

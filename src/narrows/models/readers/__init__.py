@@ -84,12 +84,14 @@ _MODULES = {
     "mllama": "mllama",
     "idefics": "idefics",
     **dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), "qformers"),
-    **dict.fromkeys(("blip", "kosmos-2", "kosmos-2.5", "pix2struct"), "captioners"),
+    **dict.fromkeys(("blip", "kosmos-2", "kosmos-2.5", "pix2struct", "pp_formulanet"), "captioners"),
     **dict.fromkeys(
         ("deepseek_vl_hybrid", "pp_chart2table", "unlimited_ocr", "cosmos3_omni", "muse_spark", "pi0"), "several"
     ),
     "janus": "janus",
     "dots3_note": "dots3",
+    "inkling_mm_model": "inkling_mm",
+    "evolla": "evolla",
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 

@@ -1,4 +1,4 @@
-"""Small models that write what they see: BLIP, Kosmos-2 and 2.5, Pix2Struct, with decoders of their own."""
+"""Small models that write what they see, with decoders of their own: BLIP, Kosmos, Pix2Struct, PP-FormulaNet."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from narrows.models.readers.families import Family
 from narrows.models.readers.several import together
 from narrows.models.readers.towers import vision
 from narrows.models.readers.towers.parts import Parts
+from narrows.models.readers.towers.sam import sam
 from narrows.models.spec import ModelSpec, Norms, Tower
 from narrows.text import BadInput
 
@@ -160,9 +161,50 @@ def _pix2struct(c: Fields) -> ModelSpec:
     return msgspec.structs.replace(spec, towers=(*spec.towers, beside.tower("cross-attention")))
 
 
+def _pp_formulanet(c: Fields) -> ModelSpec:
+    """PP-FormulaNet: Segment Anything, convolutions, and BART's decoder; the head is never tied."""
+    text = _text(c)
+    hidden, layers = text.size("d_model", default=512), text.layers("decoder_layers", default=8)
+    heads, inner = text.size("decoder_attention_heads", default=16), text.size("decoder_ffn_dim", default=2048)
+    mixer = Attention(
+        hidden,
+        heads,
+        heads,
+        text.divide(hidden, heads, "d_model", "decoder_attention_heads"),
+        qkv_bias=True,
+        out_bias=True,
+    )
+    norms = Norms(("self_attn_layer_norm", "final_layer_norm"), bias=True)
+    text.values = {**text.values, "tie_word_embeddings": False}
+    spec = model(
+        text,
+        stack([mixer] * layers, [Dense(hidden, inner, False, True)] * layers, norms),
+        family="pp_formulanet",
+        dialect="formulanet",
+        vocab=50000,
+        positions=text.size("max_position_embeddings", default=2560) + 2,
+        embedding_norm=True,
+        final_norm_bias=True,
+    )
+    v = c.nested("vision_config")
+    v.values = {"image_size": 512, **v.values}
+    body = sam(v, "model.encoder.")
+    middle, out = v.size("post_conv_mid_channels", default=512), v.size("post_conv_out_channels", default=1024)
+    parts = Parts("model.encoder.multi_modal_projector.")
+    parts.add("conv1", middle, v.size("post_conv_in_channels", default=256), 3, 3)
+    parts.add("conv2", out, middle, 3, 3)
+    parts.mlp("", out, out, v.size("decoder_hidden_size", default=512), names=("linear_1", "linear_2"))
+    beside, stem = Parts("model.decoder.layers.{}."), "encoder_attn"
+    _linears(beside, stem + ".", "q_proj k_proj v_proj out_proj", hidden, hidden, layers, True)
+    beside.add(stem + "_layer_norm", hidden, repeats=layers, bias=True)
+    spec = msgspec.structs.replace(spec, towers=(beside.tower("cross-attention"),))
+    return together(c, Family(names=""), spec, "pp_formulanet", [body.parts.tower(), parts.tower("projector")])
+
+
 _READERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "blip": _blip,
     "kosmos-2": _kosmos_2,
     "kosmos-2.5": _kosmos_2_5,
     "pix2struct": _pix2struct,
+    "pp_formulanet": _pp_formulanet,
 }
