@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models.fields import Fields
-from narrows.models.readers.build import PRE_NORMS, attention, dense, model, stack
+from narrows.models.readers.build import PRE_NORMS, attention, dense, model, stack, untied
 from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import ModelSpec, Tower
 
@@ -22,6 +22,7 @@ _DEFAULTS = {
 def read_evolla(c: Fields) -> ModelSpec:
     """The decoder with everything beside it."""
     c.values = {**_DEFAULTS, **c.values}
+    untied(c)
     layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
     mixer = attention(c, kv_heads=8, qkv_bias=bias, out_bias=bias)
     part = dense(c, bias=c.flag("mlp_bias", False))

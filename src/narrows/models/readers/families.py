@@ -19,7 +19,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     text, vision: the model types of both parts where the file names none. at: where the tower is in the file (twice:
     two towers of one kind). names: how the decoder's names are moved (see `dialects_inside`). tied: what says that
     the head is the embedding: the field at the top with its default (`top`), that or the one in the text part
-    (`either`), the text part alone (`text`), or nothing (`never`). flat: old files have the decoder's fields at the
+    (`either`), both alike (`both`), the text part alone (`text`), or nothing (`never`). flat: old files have the decoder's fields at the
     top.
     """
 
@@ -27,7 +27,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     vision: str = "clip_vision_model"
     at: tuple[str, ...] = ("vision_tower.",)
     names: str = "language_model"
-    tied: Literal["top", "either", "text", "never"] = "top"
+    tied: Literal["top", "either", "both", "text", "never"] = "top"
     tied_default: bool = False
     project: Projector = projectors.llava
     flat: bool = False
@@ -227,6 +227,7 @@ FAMILIES: dict[str, Family] = {
         vision="florence_vision",
         at=("model.vision_tower.",),
         names="model.language_model",
+        tied="both",
         tied_default=True,
         project=projectors.florence2,
     ),

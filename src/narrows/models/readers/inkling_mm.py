@@ -53,7 +53,7 @@ def _plan(c: Fields, frames: int, patch: int, layers: int, channels: int) -> lis
     """What each layer makes: of the possible scales, the one nearest to an even growth of elements.
 
     Scales fold the side first, prime factor by prime factor (the largest first), then frames; channels grow so that
-    nothing is lost, in steps of 64. Source: the plan of transformers' Inkling (Apache-2.0).
+    nothing is lost, in steps of 64, and where frames are folded by 64 for every element. Source: the plan of transformers' Inkling (Apache-2.0).
     """
     scales: list[Scale] = [(1, 1, channels)]
     side = 1
@@ -63,7 +63,7 @@ def _plan(c: Fields, frames: int, patch: int, layers: int, channels: int) -> lis
     depth = 1
     for factor in _factors(frames):
         depth *= factor
-        scales.append((depth, side, -(-(side**2) * channels * depth // 64) * 64))
+        scales.append((depth, side, side**2 * channels * depth * 64))
     if layers < len(scales):
         raise BadInput(
             "config field '{field}' is {value}; narrows reads towers with at least {least} layers, one for every fold",

@@ -108,5 +108,10 @@ def _tie(c: Fields, text: Fields, family: Family) -> None:
         text.values = {**text.values, "tie_word_embeddings": False}
     elif family.tied != "text":
         top = c.flag("tie_word_embeddings", family.tied_default)
-        if top or family.tied == "top":
+        if family.tied == "both" and text.flag("tie_word_embeddings", family.tied_default) != top:
+            raise BadInput(
+                "config field '{field}' differs from that of the text part; the file contradicts itself",
+                field="tie_word_embeddings",
+            )
+        if top or family.tied in ("top", "both"):
             text.values = {**text.values, "tie_word_embeddings": top}

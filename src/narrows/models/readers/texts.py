@@ -83,6 +83,12 @@ TEXTS: dict[str, Text] = {
     "muse_glimmer_text": Text("muse_glimmer_text", _sizes(202048, 6656, 19968, 52, 32, 2, 131072)),
     "muse_spark_text": Text("muse_spark_text", _sizes(202048, 8192, 16384, 62, 128, 16, 1048576)),
     "step3p5": Text("step3p5", _sizes(128815, 4096, 11264, 45, 64, None, 128000)),
+    "hyperclovax": Text("hyperclovax", _sizes(32000, 4096, 11008, 32, 32, None, 2048)),
+    "lfm3": Text("lfm3", _sizes(128000, 2048, 7680, 24, 16, 4, 128000)),
+    "minimax_m3_vl_text": Text("minimax_m3_vl_text", _sizes(200064, 6144, 3072, 60, 64, 4, 524288)),
+    "inkling_text": Text("inkling_text", _sizes(201024, 6144, 24576, 66, 64, 8, 131072)),
+    "inkling2_text": Text("inkling2_text", _sizes(201024, 4608, None, 48, 48, 8, 1048576)),
+    "inkling2_loop_text": Text("inkling2_loop_text", _sizes(201024, 2304, None, 24, 24, 8, 1048576)),
     "hy_v4_vl_text": Text(
         "hy_v4",
         _sizes(
