@@ -19,7 +19,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     text, vision: the model types of both parts where the file names none. at: where the tower is in the file (twice:
     two towers of one kind). names: how the decoder's names are moved (see `dialects_inside`). tied: what says that
     the head is the embedding: the field at the top with its default (`top`), that or the one in the text part
-    (`either`), both alike (`both`), the text part alone (`text`), or nothing (`never`). flat: old files have the decoder's fields at the
+    (`either`), both alike (`both`), the text part alone (`text`), or nothing (`never`).
+    flat: old files have the decoder's fields at the
     top.
     """
 

@@ -53,7 +53,8 @@ def _plan(c: Fields, frames: int, patch: int, layers: int, channels: int) -> lis
     """What each layer makes: of the possible scales, the one nearest to an even growth of elements.
 
     Scales fold the side first, prime factor by prime factor (the largest first), then frames; channels grow so that
-    nothing is lost, in steps of 64, and where frames are folded by 64 for every element. Source: the plan of transformers' Inkling (Apache-2.0).
+    nothing is lost, in steps of 64, and where frames are folded by 64 for every element.
+    Source: the plan of transformers' Inkling (Apache-2.0).
     """
     scales: list[Scale] = [(1, 1, channels)]
     side = 1
@@ -72,7 +73,9 @@ def _plan(c: Fields, frames: int, patch: int, layers: int, channels: int) -> lis
             least=len(scales),
         )
     whole, sizes = math.log(patch**2 * frames * channels), [math.log(t * s * s) for t, s, _ in scales]
-    chosen = [min(range(len(scales)), key=lambda i: abs(whole * n / layers - sizes[i])) for n in range(layers + 1)]
+    chosen = [
+        min(range(len(scales)), key=lambda i: round(abs(whole * n / layers - sizes[i]), 5)) for n in range(layers + 1)
+    ]
     chosen[0], chosen[-1] = 0, len(scales) - 1
     return [scales[i] for i in chosen]
 
