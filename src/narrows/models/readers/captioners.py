@@ -64,20 +64,20 @@ def _blip(c: Fields) -> ModelSpec:
     )
     text.read |= {"encoder_hidden_size", "projection_dim"}  # the tower's width, whatever it says; of other heads
     body = vision(c.nested("vision_config"), "blip_vision_model", "vision_model.")
-    beside = Parts("text_decoder.")
+    beside, head = Parts("text_decoder."), Parts("text_decoder.cls.predictions.")
     if text.flag("is_decoder", True):
         stem = "bert.encoder.layer.{}.crossattention."
         beside.add(stem + "self.query", hidden, hidden, repeats=layers, bias=True)
         _linears(beside, stem + "self.", "key value", hidden, body.hidden, layers, True)
         beside.add(stem + "output.dense", hidden, hidden, repeats=layers, bias=True)
         beside.add(stem + "output.LayerNorm", hidden, repeats=layers, bias=True)
-    beside.add("cls.predictions.transform.dense", hidden, hidden, bias=True)
-    beside.add("cls.predictions.transform.LayerNorm", hidden, bias=True)
+    head.add("transform.dense", hidden, hidden, bias=True)
+    head.add("transform.LayerNorm", hidden, bias=True)
     if not spec.head_tied:
-        beside.parameter("cls.predictions.decoder.bias", spec.vocab)
+        head.parameter("decoder.bias", spec.vocab)
     c.read |= {"projection_dim", "image_text_hidden_size", "label_smoothing", "logit_scale_init_value"}
     c.read |= {"initializer_factor"}
-    towers = [body.parts.tower(), beside.tower("cross-attention and head")]
+    towers = [body.parts.tower(), beside.tower("cross-attention"), head.tower("head")]
     return together(c, Family(names="text_decoder"), spec, "blip", towers)
 
 

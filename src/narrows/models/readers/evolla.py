@@ -90,4 +90,4 @@ def _adapters(c: Fields, layers: int, hidden: int) -> Tower:
     parts.add("ff.norm", hidden, repeats=count, bias=True)
     parts.add("ff.fc1", grow * hidden, hidden, repeats=count)
     parts.add("ff.fc2", hidden, grow * hidden, repeats=count)
-    return parts.tower("cross-attention layers")
+    return parts.tower("cross-attention")

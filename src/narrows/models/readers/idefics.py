@@ -43,7 +43,7 @@ def read_idefics(c: Fields) -> ModelSpec:
     if more and not spec.head_tied:
         head = Parts("lm_head.")
         head.add("additional_fc", more, spec.hidden)
-        towers.append(head.tower("additional head"))
+        towers.append(head.tower("head"))
     c.read |= PASSED_OVER | {"perceiver_config", "alpha_initializer", "alphas_initializer_range", "dropout"}
     c.read |= {name for name in c.values if name.startswith("freeze_")}
     return msgspec.structs.replace(spec, towers=(*towers, *spec.towers))
@@ -70,7 +70,7 @@ def _looking(c: Fields, full: Attention, inner: int, source: int, count: int, no
         parts.add(name, hidden, repeats=count)
     for name in ("alpha_cross_attn", "alpha_dense"):
         parts.parameter(name, hidden if kind == "vector" else 1, repeats=count)
-    return parts.tower("cross-attention layers")
+    return parts.tower("cross-attention")
 
 
 def _resampler(c: Fields, hidden: int) -> Tower:

@@ -299,7 +299,7 @@ def read_muse_spark_text(c: Fields) -> ModelSpec:
     for name in ("pre_expert_norm", "experts.post_expert_norm"):
         beside.add("mlp." + name, narrow, repeats=kinds.count("sparse"))
     gates = _gates([(layers, full.heads, full.head_dim)], full.hidden, "gate_proj")
-    return msgspec.structs.replace(spec, towers=(gates, beside.tower("residual gates")))
+    return msgspec.structs.replace(spec, towers=(gates, beside.tower("norms")))
 
 
 def read_step3p5(c: Fields) -> ModelSpec:
