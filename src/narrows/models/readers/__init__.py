@@ -92,6 +92,7 @@ _MODULES = {
     "dots3_note": "dots3",
     "inkling_mm_model": "inkling_mm",
     "evolla": "evolla",
+    "apertus1p5": "apertus",
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 

@@ -57,16 +57,16 @@ def autoencoder(q: Fields, prefix: str) -> Parts:
     width = base
     parts.add("encoder.conv_in", base, q.size("in_channels", default=3, most=4096), 3, 3, bias=True)
     for level, multiplier in enumerate(multipliers):
-        width = _stage(parts, f"encoder.down.{level}.", width, base * multiplier, blocks, level == last)
+        width = stage(parts, f"encoder.down.{level}.", width, base * multiplier, blocks, level == last)
         if level != last:
             parts.add(f"encoder.down.{level}.downsample.conv", width, width, 3, 3, bias=True)
-    _middle(parts, "encoder.", width)
+    middle(parts, "encoder.", width)
     parts.add("encoder.norm_out", width, bias=True)
     parts.add("encoder.conv_out", (2 if q.flag("double_latent", False) else 1) * latent, width, 3, 3, bias=True)
     parts.add("decoder.conv_in", width, latent, 3, 3, bias=True)
-    _middle(parts, "decoder.", width)
+    middle(parts, "decoder.", width)
     for level, multiplier in reversed(list(enumerate(multipliers))):
-        width = _stage(parts, f"decoder.up.{level}.", width, base * multiplier, blocks + 1, level == last)
+        width = stage(parts, f"decoder.up.{level}.", width, base * multiplier, blocks + 1, level == last)
         if level:
             parts.add(f"decoder.up.{level}.upsample.conv", width, width, 3, 3, bias=True)
     parts.add("decoder.norm_out", width, bias=True)
@@ -74,7 +74,7 @@ def autoencoder(q: Fields, prefix: str) -> Parts:
     return parts
 
 
-def _stage(parts: Parts, stem: str, inner: int, out: int, blocks: int, attends: bool) -> int:
+def stage(parts: Parts, stem: str, inner: int, out: int, blocks: int, attends: bool) -> int:
     """Residual blocks, the first of which changes the width; returns the width."""
     _residual(parts, stem + "block.0.", inner, out, 1)
     _residual(parts, stem + "block.{}.", out, out, blocks - 1)
@@ -83,7 +83,8 @@ def _stage(parts: Parts, stem: str, inner: int, out: int, blocks: int, attends: 
     return out
 
 
-def _middle(parts: Parts, stem: str, width: int) -> None:
+def middle(parts: Parts, stem: str, width: int) -> None:
+    """Two residual blocks with attention between them."""
     _residual(parts, stem + "mid.block_{}.", width, width, 2)
     _attention(parts, stem + "mid.attn_1.", width, 1)
 

@@ -83,6 +83,7 @@ TEXTS: dict[str, Decoder] = {
     "muse_glimmer_text": Decoder("muse_glimmer_text", _sizes(202048, 6656, 19968, 52, 32, 2, 131072)),
     "muse_spark_text": Decoder("muse_spark_text", _sizes(202048, 8192, 16384, 62, 128, 16, 1048576)),
     "step3p5": Decoder("step3p5", _sizes(128815, 4096, 11264, 45, 64, None, 128000)),
+    "apertus1p5_text": Decoder("apertus1p5_text", _sizes(266752, 4096, 14336, 32, 32, None, 65536)),
     "hyperclovax": Decoder("hyperclovax", _sizes(32000, 4096, 11008, 32, 32, None, 2048)),
     "lfm3": Decoder("lfm3", _sizes(128000, 2048, 7680, 24, 16, 4, 128000)),
     "minimax_m3_vl_text": Decoder("minimax_m3_vl_text", _sizes(200064, 6144, 3072, 60, 64, 4, 524288)),
