@@ -102,6 +102,77 @@ INTERNVL3_8B: dict[str, Any] = {
     },
 }
 
+_SIGLIP = {
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 27,
+    "patch_size": 14,
+}
+PALIGEMMA_3B: dict[str, Any] = {
+    "model_type": "paligemma",
+    "projection_dim": 2048,
+    "vision_config": {**_SIGLIP, "model_type": "siglip_vision_model", "vision_use_head": False, "image_size": 224},
+    "text_config": {
+        "model_type": "gemma",
+        "hidden_size": 2048,
+        "intermediate_size": 16384,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 18,
+        "num_key_value_heads": 1,
+        "vocab_size": 257216,
+    },
+}
+SMOLVLM: dict[str, Any] = {
+    "model_type": "idefics3",
+    "scale_factor": 3,
+    "tie_word_embeddings": False,
+    "vision_config": {**_SIGLIP, "model_type": "idefics3", "image_size": 384},
+    "text_config": {
+        "model_type": "llama",
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 24,
+        "vocab_size": 49155,
+    },
+}
+IDEFICS2_8B: dict[str, Any] = {
+    "model_type": "idefics2",
+    "vision_config": {**_SIGLIP, "model_type": "idefics2", "image_size": 980},
+    "perceiver_config": {"model_type": "idefics2", "resampler_depth": 3, "resampler_n_latents": 64},
+    "text_config": {"model_type": "mistral", "vocab_size": 32003},
+}
+BLIP2_OPT_2_7B: dict[str, Any] = {
+    "model_type": "blip-2",
+    "num_query_tokens": 32,
+    "vision_config": {},
+    "qformer_config": {},
+    "text_config": {
+        "model_type": "opt",
+        "hidden_size": 2560,
+        "ffn_dim": 10240,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "word_embed_proj_dim": 2560,
+        "vocab_size": 50304,
+    },
+}
+LFM2_VL_450M: dict[str, Any] = {
+    "model_type": "lfm2_vl",
+    "projector_hidden_size": 2560,
+    "vision_config": {"model_type": "siglip2_vision_model", "vision_use_head": False},
+    "text_config": {
+        "model_type": "lfm2",
+        "hidden_size": 1024,
+        "block_ff_dim": 6656,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 16,
+        "full_attn_idxs": [2, 5, 8, 10, 12, 14],
+        "vocab_size": 65536,
+    },
+}
+
 
 def read(config: dict[str, Any]) -> ModelSpec:
     return read_config(config, name="test")
@@ -114,8 +185,13 @@ def read(config: dict[str, Any]) -> ModelSpec:
         (QWEN_25_VL_3B, 3_754_622_976),
         (LLAVA_15_7B, 7_063_427_072),
         (INTERNVL3_8B, 7_944_373_760),
+        (PALIGEMMA_3B, 2_923_466_480),
+        (SMOLVLM, 2_246_272_880),
+        (IDEFICS2_8B, 8_402_768_112),
+        (BLIP2_OPT_2_7B, 3_744_761_856),
+        (LFM2_VL_450M, 450_822_656),
     ],
-    ids=["qwen2.5-vl-7b", "qwen2.5-vl-3b", "llava-1.5-7b", "internvl3-8b"],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
 )
 def test_the_hub_spelling_gives_the_published_count(config: dict[str, Any], published: int) -> None:
     assert read(config).unique_parameters() == published
