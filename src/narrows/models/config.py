@@ -225,10 +225,11 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
             )
     # a field that is off (false, null, empty) cannot change anything
     unknown = sorted(key for key in set(config) - fields.read - IGNORED if config[key])
-    text = config.get("text_config")
-    if "text_config" in fields.inner and isinstance(text, dict):
-        known = fields.inner["text_config"].read | IGNORED | {"model_type", "architectures"}
-        unknown += sorted(f"text_config.{key}" for key in set(text) - known if text[key])
+    for part in ("text_config", "llm_config"):
+        text = config.get(part)
+        if part in fields.inner and isinstance(text, dict):
+            known = fields.inner[part].read | IGNORED | {"model_type", "architectures"}
+            unknown += sorted(f"{part}.{key}" for key in set(text) - known if text[key])
     foreign = [key for key in unknown if _STRUCTURAL.search(key)]
     if foreign and assume is None:
         raise BadInput(

@@ -62,10 +62,9 @@ def _qwen2_5_vl(c: Fields, body: Body) -> Body:
     return _patch_merger(c, body, "out_hidden_size", False)
 
 
-def _glm_merger(c: Fields, body: Body, inner: int) -> Body:
+def _glm_merger(c: Fields, body: Body, out: int, inner: int) -> Body:
     """A convolution over neighbouring patches, a projection and a gated feed-forward part."""
-    out, side = c.size("out_hidden_size"), c.size("spatial_merge_size", default=2, most=1024)
-    parts = body.parts
+    side, parts = c.size("spatial_merge_size", default=2, most=1024), body.parts
     parts.add("downsample", out, body.hidden, side, side, bias=True)
     parts.add("merger.proj", out, out)
     parts.add("merger.post_projection_norm", out, bias=True)
@@ -74,19 +73,18 @@ def _glm_merger(c: Fields, body: Body, inner: int) -> Body:
 
 
 def _glm4v(c: Fields, body: Body) -> Body:
-    c.values = {"out_hidden_size": 4096, **c.values}
-    return _glm_merger(c, body, c.size("intermediate_size", default=13696))
+    out = c.size("out_hidden_size", default=4096)
+    return _glm_merger(c, body, out, c.size("intermediate_size", default=13696))
 
 
 def _glm_ocr(c: Fields, body: Body) -> Body:
-    c.values = {"out_hidden_size": 1536, **c.values}
-    channels = c.size("in_channels", default=3, most=4096)
-    return _glm_merger(c, body, c.size("out_hidden_size") * channels)
+    out = c.size("out_hidden_size", default=1536)
+    return _glm_merger(c, body, out, out * c.size("in_channels", default=3, most=4096))
 
 
 def _glm5_next(c: Fields, body: Body) -> Body:
-    c.values = {"out_hidden_size": 1536, **c.values}
-    return _glm_merger(c, body, c.size("projection_intermediate_size", default=10240))
+    out = c.size("out_hidden_size", default=1536)
+    return _glm_merger(c, body, out, c.size("projection_intermediate_size", default=10240))
 
 
 def _kimi_k25(c: Fields, body: Body) -> Body:

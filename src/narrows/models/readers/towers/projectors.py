@@ -142,7 +142,7 @@ def kimi_k25(c: Fields, body: Body, text: ModelSpec) -> Parts:
     wide = body.width * window_of(c.nested("vision_config"), "merge_kernel_size")
     norm = c.maybe_size("projection_hidden_size", default=1152)
     parts.add("pre_norm", 1152 if norm is None else norm, bias=True)
-    parts.mlp("", wide, wide, text.hidden, names=("in_proj", "out_proj"))
+    parts.mlp("", wide, wide, text.hidden, names=("proj.0", "proj.2"))
     return parts
 
 
@@ -175,11 +175,14 @@ def minicpm(c: Fields, body: Body, text: ModelSpec) -> Parts:
 def ovis2(c: Fields, body: Body, text: ModelSpec) -> Parts:
     """Ovis 2: a table of visual tokens."""
     hidden = c.size("hidden_size", default=1536)
-    if not text.head_tied and (hidden, c.size("vocab_size", default=151643)) != (text.hidden, text.vocab):
-        raise BadInput(
-            "config field '{field}' differs from that of the text part; the file contradicts itself",
-            field="hidden_size' or 'vocab_size",
-        )
+    for name, stated, own in (
+        ("hidden_size", hidden, text.hidden),
+        ("vocab_size", c.size("vocab_size", default=151643), text.vocab),
+    ):
+        if not text.head_tied and stated != own:
+            raise BadInput(
+                "config field '{field}' differs from that of the text part; the file contradicts itself", field=name
+            )
     parts = Parts("model.")
     parts.add("visual_embeddings_table", body.width, hidden)
     return parts
