@@ -42,7 +42,7 @@ def main(directory: Path) -> None:
                     "active_params": None
                     if row["model_type"] in ACTIVE_MISCOUNTED
                     else (row["moe"] or {}).get("active_params"),
-                    "embedding_params": row["embeddings"]["input_embedding_params"],
+                    "embedding_params": row["embeddings"].get("input_embedding_params"),
                     "cache_elements": row["cache"].get("elems") or {},
                 }
                 rows.append(kept)
