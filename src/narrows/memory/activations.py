@@ -109,11 +109,15 @@ def expert_elements(layer: Layer, tp: int) -> int:
 
 
 def _vision_elements(tower: Tower) -> int:
-    """Elements per patch alive in a vision tower: twice the widest linear output and three times its input."""
-    linears = [tensor for _, _, tensor in tower.tensors if tensor.use == "linear" and len(tensor.shape) == 2]
-    if not linears:
+    """Elements per patch alive in a vision tower: twice the widest linear output of its layers and three times its
+    input. What stands once (mergers, heads) works on fewer tokens than there are patches."""
+    if not tower.served or not tower.name.endswith("tower"):
         return 0
-    widest = max(linears, key=lambda tensor: tensor.shape[0])
+    linears = [(n, tensor) for _, n, tensor in tower.tensors if tensor.use != "vector" and len(tensor.shape) == 2]
+    repeated = [tensor for n, tensor in linears if n > 1] or [tensor for _, tensor in linears]
+    if not repeated:
+        return 0
+    widest = max(repeated, key=lambda tensor: tensor.shape[0])
     return 2 * widest.shape[0] + 3 * widest.shape[1]
 
 
@@ -134,7 +138,7 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     if sampler == "second_runner":
         per_logit /= tp
     patches = coefficients["vision_patches_per_token"].value
-    towers = [_vision_elements(tower) for tower in model.towers if tower.served]
+    towers = [_vision_elements(tower) for tower in model.towers]
     return Peak(
         forward=int(tokens * forward * width),
         sampling=int(rows * model.vocab * per_logit) + tokens * model.hidden * width,
