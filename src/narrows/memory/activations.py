@@ -129,18 +129,20 @@ def expert_elements(layer: Layer, tp: int) -> int:
 
 
 def _vision_elements(tower: Tower) -> int:
-    """Elements per patch alive in a vision tower: twice the widest linear output and three times its input.
-
-    What is not repeated by layer (embeddings, projectors of merged patches) is no part of it.
+    """Elements per patch alive in a vision tower: twice the widest linear output of its layers and three times its
+    input. What stands once (embeddings, mergers, heads, projectors) works on fewer tokens than there are patches.
     """
-    linears = [
-        tensor
-        for _, repeats, tensor in tower.tensors
-        if repeats > 1 and len(tensor.shape) == 2 and "merger" not in tensor.role
-    ]
-    if not linears:
+    if not tower.served or not tower.name.endswith("tower"):
         return 0
-    widest = max(linears, key=lambda tensor: tensor.shape[0])
+    linears = [
+        (n, tensor)
+        for _, n, tensor in tower.tensors
+        if tensor.use != "vector" and len(tensor.shape) == 2 and "merger" not in tensor.role
+    ]
+    repeated = [tensor for n, tensor in linears if n > 1] or [tensor for _, tensor in linears]
+    if not repeated:
+        return 0
+    widest = max(repeated, key=lambda tensor: tensor.shape[0])
     return 2 * widest.shape[0] + 3 * widest.shape[1]
 
 

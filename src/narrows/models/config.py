@@ -255,10 +255,11 @@ def read_config(
             )
     # a field that is off (false, null, empty) cannot change anything
     unknown = sorted(key for key in set(config) - fields.read - IGNORED if config[key])
-    text = config.get("text_config")
-    if "text_config" in fields.inner and isinstance(text, dict):
-        known = fields.inner["text_config"].read | IGNORED | {"model_type", "architectures"}
-        unknown += sorted(f"text_config.{key}" for key in set(text) - known if text[key])
+    for part in ("text_config", "llm_config"):
+        text = config.get(part)
+        if part in fields.inner and isinstance(text, dict):
+            known = fields.inner[part].read | IGNORED | {"model_type", "architectures"}
+            unknown += sorted(f"{part}.{key}" for key in set(text) - known if text[key])
     foreign = [key for key in unknown if _STRUCTURAL.search(key)]
     if foreign and assume is None:
         raise BadInput(
@@ -289,8 +290,12 @@ _STRUCTURAL = re.compile(r"expert|lora_rank|mamba|ssm_|linear_(num|key|value)|sl
 def _is_class_of(architecture: str, family: str) -> bool:
     """Whether a class name goes with a family: Qwen3MoeForCausalLM with qwen3_moe."""
     base = {"kimi_k2": "deepseekv3", "emu3_text_model": "emu3"}.get(family, family.removesuffix("_text"))
-    base = base.replace("_", "").replace("-", "")
-    return architecture == family or architecture.lower().startswith(base)
+    return architecture == family or _plain(architecture).startswith(_plain(base))
+
+
+def _plain(name: str) -> str:
+    """Letters and digits of a name: Qwen2_5_VLForConditionalGeneration and qwen2_5_vl begin alike."""
+    return "".join(filter(str.isalnum, name.lower()))
 
 
 _TELLING = {

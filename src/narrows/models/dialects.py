@@ -6,8 +6,10 @@ file. Source of the names: the state dicts of the model classes in transformers 
 
 from __future__ import annotations
 
+from narrows.models.dialects_inside import Dialects
 from narrows.models.dialects_older import OLDER
 from narrows.models.dialects_recent import recent
+from narrows.models.dialects_seeing import seeing
 from narrows.models.dialects_varied import varied
 
 _LAYER = "model.layers.{}."
@@ -355,3 +357,4 @@ DIALECTS: dict[str, dict[str, str]] = {
     **OLDER,
 }
 DIALECTS |= varied(_DECODER, _DEEPSEEK, DIALECTS["lfm2"])
+DIALECTS = Dialects({**DIALECTS, **seeing(_DECODER, _DEEPSEEK)})

@@ -96,6 +96,39 @@ _MODULES = {
         ),
         "pioneers",
     ),
+    **dict.fromkeys(
+        (
+            *("llava", "llava_next", "llava_next_video", "llava_onevision", "vipllava", "video_llava", "internvl"),
+            "internvl_chat",
+            *("qianfan_ocr", "paligemma", "shieldgemma2", "idefics3", "smolvlm", "granite_docling", "qwen2_vl"),
+            *("qwen2_5_vl", "glm4v", "glm4v_moe", "glm46v", "glmga", "glm_ocr", "kimi_k25", "lfm2_vl", "minicpmv4_6"),
+            *("minicpmv4_7", "minicpm_ocr", "ovis2", "cohere2_vision", "exaone4_5", "deepseek_vl", "lighton_ocr"),
+            *("paddleocr_vl", "video_llama_3", "idefics2", "aria", "ernie4_5_vl_moe", "mistral_large4", "molmo2"),
+            *(
+                "nemotron_h_omni",
+                "cosmos3_edge",
+                "muse_glimmer",
+                "step3p7",
+                "hyperclovax_vision_v2",
+                "lfm3_vl",
+            ),
+            *("minimax_m3_vl", "inkling2", "inkling2_loop", "hy_v4_vl"),
+        ),
+        "multimodal",
+    ),
+    "mistral4": "inside",
+    "mllama": "mllama",
+    "idefics": "idefics",
+    **dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), "qformers"),
+    **dict.fromkeys(("blip", "kosmos-2", "kosmos-2.5", "pix2struct", "pp_formulanet"), "captioners"),
+    **dict.fromkeys(
+        ("deepseek_vl_hybrid", "pp_chart2table", "unlimited_ocr", "cosmos3_omni", "muse_spark", "pi0"), "several"
+    ),
+    "janus": "janus",
+    "dots3_note": "dots3",
+    "inkling_mm_model": "inkling_mm",
+    "evolla": "evolla",
+    "apertus1p5": "apertus",
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
 }
 

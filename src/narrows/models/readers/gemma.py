@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from narrows.models.fields import Fields
 from narrows.models.readers.build import (
     FULL,
@@ -14,8 +16,8 @@ from narrows.models.readers.build import (
     stack,
     windowed,
 )
-from narrows.models.spec import ModelSpec, Tower
-from narrows.models.tensors import Tensor
+from narrows.models.readers.towers import projectors, vision
+from narrows.models.spec import ModelSpec
 
 
 def read_gemma(c: Fields) -> ModelSpec:
@@ -75,62 +77,7 @@ def read_gemma3(c: Fields) -> ModelSpec:
     text.values = {**text.values, "tie_word_embeddings": c.raw("tie_word_embeddings", default=True)}
     spec = read_gemma3_text(text)
     c.defaulted += text.defaulted
-    vision = c.nested("vision_config")
-    towers = (
-        _siglip(vision, c.size("mm_tokens_per_image", default=256)),
-        _projector(vision.size("hidden_size", default=768), spec.hidden),
-    )
-    return ModelSpec(**{**{n: getattr(spec, n) for n in spec.__struct_fields__}, "towers": towers, "dialect": "gemma3"})
-
-
-def _siglip(c: Fields, tokens: int) -> Tower:
-    """SigLIP's vision transformer (transformers' SiglipVisionConfig defaults), whose patches become `tokens`."""
-    hidden, layers = c.size("hidden_size", default=768), c.layers("num_hidden_layers", default=12)
-    inner, patch = c.size("intermediate_size", default=3072), c.size("patch_size", default=16)
-    side = c.size("image_size", default=224) // patch
-    prefix = "vision_tower.vision_model."
-    found: list[tuple[str, int, Tensor]] = []
-
-    def add(name: str, *shape: int, repeats: int = 1) -> None:
-        """Weight [out, in] (or a vector) and its bias, once or per layer. Engines keep the tower whole per rank."""
-        matrix = len(shape) > 1
-        found.append(
-            (f"{prefix}{name}.weight", repeats, Tensor(f"vision.{name}", shape, "plain" if matrix else "vector"))
-        )
-        found.append((f"{prefix}{name}.bias", repeats, Tensor(f"vision.{name}.bias", shape[:1], "vector")))
-
-    add("embeddings.patch_embedding", hidden, c.size("num_channels", default=3), patch, patch)
-    found.append(
-        (
-            f"{prefix}embeddings.position_embedding.weight",
-            1,
-            Tensor("vision.position", (side * side, hidden), "table"),
-        )
-    )
-    layer = "encoder.layers.{}."
-    for name in ("layer_norm1", "layer_norm2"):
-        add(layer + name, hidden, repeats=layers)
-    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-        add(f"{layer}self_attn.{name}", hidden, hidden, repeats=layers)
-    add(layer + "mlp.fc1", inner, hidden, repeats=layers)
-    add(layer + "mlp.fc2", hidden, inner, repeats=layers)
-    add("post_layernorm", hidden)
-    if c.flag("vision_use_head", True):
-        found.append((f"{prefix}head.probe", 1, Tensor("vision.probe", (1, 1, hidden), "vector")))
-        add("head.attention.in_proj", 3 * hidden, hidden)
-        add("head.attention.out_proj", hidden, hidden)
-        add("head.layernorm", hidden)
-        add("head.mlp.fc1", inner, hidden)
-        add("head.mlp.fc2", hidden, inner)
-    return Tower("vision tower", tuple(found), patches=max(1, side * side // tokens))
-
-
-def _projector(vision: int, hidden: int) -> Tower:
-    prefix = "multi_modal_projector.mm_"
-    return Tower(
-        "projector",
-        (
-            (f"{prefix}input_projection_weight", 1, Tensor("projector", (vision, hidden), "plain")),
-            (f"{prefix}soft_emb_norm.weight", 1, Tensor("projector.norm", (vision,), "vector")),
-        ),
-    )
+    body = vision(c.nested("vision_config"), "siglip_vision_model", "vision_tower.")
+    patches = max(1, body.grid // c.size("mm_tokens_per_image", default=256))
+    towers = (body.parts.tower(patches=patches), projectors.gemma3(c, body, spec).tower("projector"))
+    return msgspec.structs.replace(spec, towers=towers, dialect="gemma3")

@@ -32,5 +32,6 @@ IGNORED = frozenset(
     image_token_id video_token_id vision_start_token_id vision_end_token_id projector_hidden_act
     vision_feature_select_strategy attn_scale attn_temperature_tuning floor_scale
     attn_type_list layernorm_epsilon route_scale classifier_dropout dropout moe_norm_min
+    dense_act_fn dropout_rate initializer_factor scale_embedding num_image_tokens
     """.split()  # noqa: SIM905
 )

@@ -8,7 +8,8 @@ from narrows.models.fields import Fields
 from narrows.models.readers.build import text_part
 from narrows.models.readers.like_llama import read as read_like_llama
 from narrows.models.readers.llama import read_mistral
-from narrows.models.readers.vision import pixtral_vision
+from narrows.models.readers.towers.pixtral import pixtral
+from narrows.models.readers.towers.projectors import patch_merger
 from narrows.models.spec import ModelSpec
 from narrows.text import BadInput
 
@@ -29,9 +30,6 @@ def read_mistral3(c: Fields) -> ModelSpec:
             "and ministral3",
             kind=str(kind)[:40],
         )
-    merge = c.size("spatial_merge_size", default=2, most=64)
-    bias = c.flag("multimodal_projector_bias", False)
-    levels = c.raw("vision_feature_layer")
-    levels = len(levels) if isinstance(levels, list) else 1
-    towers = pixtral_vision(c.nested("vision_config"), spec.hidden, merge, levels, bias)
+    body = pixtral(c.nested("vision_config"), "vision_tower.")
+    towers = (body.parts.tower(), patch_merger(c, body, spec).tower("projector"))
     return msgspec.structs.replace(spec, family="mistral3", dialect="llava", towers=towers)

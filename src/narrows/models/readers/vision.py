@@ -3,33 +3,11 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
+from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import Tower
-from narrows.models.tensors import Tensor
 from narrows.text import BadInput
 
-
-class Parts:
-    """Collects the tensors of a tower; names get `prefix`."""
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-        self.found: list[tuple[str, int, Tensor]] = []
-
-    def add(self, name: str, *shape: int, repeats: int = 1, bias: bool = False, suffix: str = ".weight") -> None:
-        """A weight [out, in …] or a vector, and its bias."""
-        if not repeats:
-            return
-        use = "plain" if len(shape) > 1 else "vector"
-        self.found.append((f"{self.prefix}{name}{suffix}", repeats, Tensor(f"vision.{name}", shape, use)))  # type: ignore[arg-type]
-        if bias:
-            self.found.append(
-                (f"{self.prefix}{name}.bias", repeats, Tensor(f"vision.{name}.bias", shape[:1], "vector"))
-            )
-
-    def tower(self, name: str = "vision tower", *, patches: int = 4, largest: int = 0, rotary: bool = False) -> Tower:
-        """What was collected."""
-        return Tower(name, tuple(self.found), patches=patches, largest=largest, rotary=rotary)
-
+__all__ = ["Parts", "gemma4_vision", "llama4_vision", "qwen3_vision"]
 
 _QWEN_PIXELS = 16_777_216
 """The largest image of Qwen3-VL's and Qwen 3.5's processors (`longest_edge`, an area): 16,384 tokens of 32 × 32."""
@@ -90,29 +68,6 @@ def llama4_vision(c: Fields, text_hidden: int) -> tuple[Tower, Tower]:
     parts.add("vision_adapter.mlp.fc2", out, out)
     projector = Parts("multi_modal_projector.")
     projector.add("linear_1", text_hidden, c.size("vision_output_dim", default=7680))
-    return parts.tower(), projector.tower("projector")
-
-
-def pixtral_vision(c: Fields, text_hidden: int, merge: int, levels: int, bias: bool) -> tuple[Tower, Tower]:
-    """Pixtral's vision transformer, and Mistral 3's patch merger and projector of the output of `levels` layers."""
-    hidden, inner = c.size("hidden_size", default=1024), c.size("intermediate_size", default=4096)
-    layers, patch = c.layers("num_hidden_layers", default=24), c.size("patch_size", default=16)
-    parts = Parts("vision_tower.")
-    parts.add("patch_conv", hidden, c.size("num_channels", default=3), patch, patch)
-    parts.add("ln_pre", hidden)
-    layer = "transformer.layers.{}."
-    for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
-        parts.add(f"{layer}attention.{name}", hidden, hidden, repeats=layers)
-    for name in ("gate_proj", "up_proj"):
-        parts.add(f"{layer}feed_forward.{name}", inner, hidden, repeats=layers)
-    parts.add(f"{layer}feed_forward.down_proj", hidden, inner, repeats=layers)
-    for name in ("attention_norm", "ffn_norm"):
-        parts.add(layer + name, hidden, repeats=layers)
-    projector = Parts("multi_modal_projector.")
-    projector.add("norm", hidden)
-    projector.add("patch_merger.merging_layer", hidden, hidden * merge**2)
-    projector.add("linear_1", text_hidden, hidden * levels, bias=bias)
-    projector.add("linear_2", text_hidden, text_hidden, bias=bias)
     return parts.tower(), projector.tower("projector")
 
 
