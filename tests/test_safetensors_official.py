@@ -86,7 +86,7 @@ def nearly_right(draw: st.DrawFn) -> bytes:
         at = end if 0 <= end < 2**20 else at
     if draw(st.booleans()):
         plain = st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2)
-        odd = st.sampled_from([None, [], 3, "x", {"a": 1}, {"a": None}])
+        odd: st.SearchStrategy[Any] = st.sampled_from([None, [], 3, "x", {"a": 1}, {"a": None}])
         entries.insert(draw(st.integers(0, len(entries))), ("__metadata__", draw(st.one_of(plain, plain, odd))))
     if len({name for name, _ in entries}) < len(entries):
         entries = entries[:1]
