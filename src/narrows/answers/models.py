@@ -258,8 +258,14 @@ def _components(spec: ModelSpec) -> tuple[Component, ...]:
     formats: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in spec.tensor_table():
         parameters[row.component] += row.elements if row.tensor.use != "buffer" else 0
+        if spec.stored is not None:
+            continue
         for part in row.parts:
             formats[row.component][part.format.name] += part.bytes * row.tensor.copies * row.count
+    if spec.stored is not None:
+        for one in spec.stored.components:
+            parameters.setdefault(one.name, 0)
+            formats[one.name] = dict(one.formats)
     return tuple(
         Component(name, parameters[name], sum(formats[name].values()), dict(formats[name])) for name in parameters
     )

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -24,9 +25,17 @@ MOST_BYTES = 16 * 2**20
 """The largest config.json seen (a per-tensor quantization list) is 2.7 MB."""
 
 
-def load_model(source: str, *, assume: str | None = None, online: bool = True) -> ModelSpec:
+def load_model(
+    source: str,
+    *,
+    assume: str | None = None,
+    online: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> ModelSpec:
     """The model that `source` names: a config.json, a directory that holds one, `-` (stdin), a catalogue name, hub id.
 
+    Of a directory the headers of its safetensors files are read as well, and of a hub id by range requests; a
+    config.json stands for itself. progress: told (headers read, headers in all).
     The hub is asked for an `org/name` that is not in the catalogue, and for any `org/name@revision`; online=False keeps
     to the hub's local cache. assume: read an unknown architecture as this `model_type`, and say so. Raises BadInput
     with what to do.
@@ -36,7 +45,7 @@ def load_model(source: str, *, assume: str | None = None, online: bool = True) -
     if source == "-":
         return read_config(_decode(_stdin(), "stdin"), name="stdin", assume=assume)
     if _looks_like_path(source):
-        return _from_path(source, assume)
+        return _from_path(source, assume, progress)
     asked = _hub_id(source)
     if asked is not None and asked[1] is not None:
         return _from_hub(*asked, assume, online, miss=None)
@@ -110,9 +119,16 @@ def _looks_like_path(source: str) -> bool:
     return os.path.exists(source) or source.endswith((".json", os.sep)) or source.startswith((".", os.sep, "~"))
 
 
-def _from_path(source: str, assume: str | None) -> ModelSpec:
+def _from_path(source: str, assume: str | None, progress: Callable[[int, int], None] | None) -> ModelSpec:
     path = os.path.expanduser(source)
-    if os.path.isdir(path):
+    weights = _weights(path)
+    if weights is not None:
+        from narrows.models.stored.model import no_config
+
+        path = os.path.join(path if os.path.isdir(path) else os.path.dirname(path), "config.json")
+        if not os.path.exists(path):
+            raise no_config(weights)
+    elif os.path.isdir(path):
         directory, path = path, os.path.join(path, "config.json")
         if not os.path.exists(path):
             raise BadInput(
@@ -124,7 +140,32 @@ def _from_path(source: str, assume: str | None) -> ModelSpec:
     stated = config.get("_name_or_path")
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     label = folder if os.path.basename(path) == "config.json" else os.path.basename(path)
-    return read_config(config, name=stated if isinstance(stated, str) and stated else label, source=path, assume=assume)
+    reading: dict[str, Any] = {
+        "name": stated if isinstance(stated, str) and stated else label,
+        "source": path,
+        "assume": assume,
+    }
+    if weights is not None:
+        from narrows.models.stored.model import read_local, stored_model
+
+        found = read_local(weights, progress)
+        if found is not None:
+            return stored_model(config, found, **reading)
+    return read_config(config, **reading)
+
+
+def _weights(path: str) -> str | None:
+    """The path, where it is of safetensors files: one of them, their index, or a directory that holds some."""
+    ends = (".safetensors", ".safetensors.index.json")
+    try:
+        of_weights = (
+            any(name.endswith(ends) for name in os.listdir(path)) if os.path.isdir(path) else path.endswith(ends)
+        )
+    except OSError as error:
+        raise BadInput(
+            "'{path}' cannot be read: {reason}", path=_short(path), reason=error.strerror or str(error)
+        ) from None
+    return path if of_weights and os.path.exists(path) else None
 
 
 def _with_companions(path: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +14,9 @@ from narrows.models.mixers import Mixer
 from narrows.models.tensors import CacheRow, StateRow, Tensor
 from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Part, Scheme
 from narrows.text import Text
+
+if TYPE_CHECKING:
+    from narrows.models.stored.facts import Measured
 
 
 class Norms(msgspec.Struct, frozen=True):
@@ -76,6 +80,7 @@ class Precision(msgspec.Struct, frozen=True):
 
     dtype: format of what is not quantized; assumed: the file does not say, so it was assumed.
     kv_cache: the checkpoint's own KV format (None: as dtype).
+    measured: what headers of its files tell otherwise than the scheme, of single tensors.
     """
 
     dtype: Format
@@ -85,6 +90,29 @@ class Precision(msgspec.Struct, frozen=True):
     quantized_roles: tuple[str, ...] = ()
     """Prefixes of the roles the scheme applies to; empty: every linear weight."""
     kv_cache: Format | None = None
+    measured: Measured | None = None
+
+
+class StoredComponent(msgspec.Struct, frozen=True):
+    """What the files hold of one component: tensors, bytes, and bytes by format."""
+
+    name: str
+    tensors: int
+    bytes: int
+    formats: dict[str, int]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """What the files of a checkpoint hold, by their headers. Sizes in bytes; header_bytes is all that was read."""
+
+    kind: str
+    files: int
+    header_bytes: int
+    tensors: int
+    bytes: int
+    components: tuple[StoredComponent, ...]
+    unattributed_tensors: int
+    unattributed_bytes: int
 
 
 class TensorRow(msgspec.Struct, frozen=True):
@@ -144,6 +172,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     towers: tuple[Tower, ...] = ()
     source: str = ""
     assumptions: tuple[Text, ...] = ()
+    stored: Stored | None = None
+    """What the headers of its files hold, where they were read."""
 
     @property
     def layers(self) -> int:
@@ -209,32 +239,44 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         """Rows of what stands before and after the layers: embedding, final norm, head."""
         names = DIALECTS[self.dialect]
         return [
-            TensorRow(names[tensor.role], component, tensor, 1, self._parts(tensor, UNQUANTIZED))
+            TensorRow(
+                names[tensor.role],
+                component,
+                tensor,
+                1,
+                self._parts(tensor, self.scheme_at(tensor, names[tensor.role])),
+            )
             for component, tensor in self.outer_tensors()
         ]
 
     def tower_rows(self, tower: Tower) -> list[TensorRow]:
         """Rows of a part beside the decoder."""
         return [
-            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern)))
+            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self.scheme_at(tensor, pattern)))
             for pattern, count, tensor in tower.tensors
         ]
 
     def _tensor_rows(self, pattern: str, tensor: Tensor, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of one tensor over several layers: split where the checkpoint quantizes some of them only."""
         component = component_of(tensor.role)
-        if self.precision.scheme is UNQUANTIZED or tensor.use != "linear" or not indices:
+        ruled = self.precision.scheme is UNQUANTIZED or tensor.use != "linear"
+        if (ruled and self.precision.measured is None) or not indices:
             yield TensorRow(pattern, component, tensor, len(indices), self._parts(tensor, UNQUANTIZED))
             return
         counts: dict[Scheme, int] = {}
         for index in indices:
-            scheme = self._scheme(tensor, pattern.replace("{}", str(index), 1))
+            scheme = self.scheme_at(tensor, pattern.replace("{}", str(index), 1))
             counts[scheme] = counts.get(scheme, 0) + 1
         for scheme, count in counts.items():
             yield TensorRow(pattern, component, tensor, count, self._parts(tensor, scheme))
 
-    def _scheme(self, tensor: Tensor, name: str) -> Scheme:
+    def scheme_at(self, tensor: Tensor, name: str) -> Scheme:
+        """How the tensor of this name is stored: as the files' headers tell, else as the config's rules say."""
         precision = self.precision
+        if precision.measured is not None:
+            told = precision.measured.of(tensor.role, name)
+            if told is not None:
+                return told
         if tensor.use != "linear" or precision.scheme is UNQUANTIZED:
             return UNQUANTIZED
         if precision.quantized_roles and not tensor.role.startswith(precision.quantized_roles):
@@ -249,7 +291,7 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]
         if scheme is UNQUANTIZED:
             return (Part("weight", dtype, tensor.elements // tensor.copies),)
-        return scheme.stored(tensor.shape[0], tensor.shape[1], dtype)
+        return scheme.stored(tensor.shape[0], tensor.shape[-1], dtype)
 
     def unique_parameters(self) -> int:
         """Parameters, each counted once: a tied head, buffers, scales and MTP layers add nothing."""
@@ -265,6 +307,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def checkpoint_bytes(self) -> int:
         """Bytes of all stored tensors, packed and with scales, MTP layers included; file headers are not."""
+        if self.stored is not None:
+            return self.stored.bytes
         return sum(row.stored_bytes for row in self.tensor_table())
 
     def cache_rows(self) -> Iterator[tuple[int, CacheRow]]:

@@ -1,0 +1,251 @@
+"""Stored tensors laid beside the tensor table: what each component really holds, where it differs from the rules."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from narrows.models.dialects import DIALECTS
+from narrows.models.spec import ModelSpec, StoredComponent, component_of
+from narrows.models.stored.facts import Measured, StoredAs, format_named
+from narrows.models.stored.inventory import StoredTensor
+from narrows.models.stored.names import (
+    SPLITS,
+    bases,
+    canonical,
+    component_by_words,
+    in_a_layer,
+    is_packed_part,
+    pattern_of,
+)
+from narrows.models.stored.safetensors import BITS
+from narrows.models.tensors import Tensor
+from narrows.precision import UNQUANTIZED, Part, Scheme
+
+_PLAIN = frozenset(("F64", "F32", "F16", "BF16"))
+_FP8 = frozenset(("F8_E4M3", "F8_E5M2"))
+BEYOND = "layers beyond the config"
+
+Place = tuple[str, int | None]
+"""(role, layer); a tower's tensor goes by its pattern, and what stands outside the layers has no layer."""
+
+
+class Slot(msgspec.Struct):
+    """A tensor of the table in one place, and what the files hold of it.
+
+    name: as the table spells it there. count: how many such tensors (experts, repeats in a tower). plain: elements
+    stored as floats that engines convert; other: elements by format of what they keep as it is.
+    """
+
+    tensor: Tensor
+    name: str
+    component: str
+    count: int
+    elements: int
+    scheme: Scheme
+    served: bool = True
+    touched: bool = False
+    plain: int = 0
+    other: dict[str, int] = {}
+
+
+class Attribution(msgspec.Struct, frozen=True):
+    """What was found: components with their exact bytes, places of the table, and what belongs nowhere.
+
+    converted: bytes by format of plain weights stored in another one than the config's.
+    """
+
+    components: tuple[StoredComponent, ...]
+    slots: dict[Place, Slot]
+    unattributed: tuple[int, int]
+    converted: dict[str, int]
+
+
+class _Target(msgspec.Struct, frozen=True):
+    """Where tensors of one name pattern go: a component, and its roles if the name says that much."""
+
+    component: str | None
+    roles: tuple[str, ...]
+    layered: bool
+    direct: bool
+
+
+def slots_of(spec: ModelSpec) -> dict[Place, Slot]:
+    """Every place of the tensor table."""
+    names = DIALECTS[spec.dialect]
+    found: dict[Place, Slot] = {}
+    for component, tensor in spec.outer_tensors():
+        name = names[tensor.role]
+        found[tensor.role, None] = Slot(tensor, name, component, 1, tensor.elements, UNQUANTIZED)
+    for layer, indices in spec.kinds:
+        for tensor in layer.tensors():
+            for index in indices:
+                name = names[tensor.role].replace("{}", str(index), 1)
+                scheme = spec.scheme_at(tensor, name)
+                component = component_of(tensor.role)
+                found[tensor.role, index] = Slot(tensor, name, component, tensor.copies, tensor.elements, scheme)
+    for tower in spec.towers:
+        for pattern, count, tensor in tower.tensors:
+            scheme = spec.scheme_at(tensor, pattern)
+            slot = Slot(tensor, pattern, tower.name, count, tensor.elements * count, scheme, tower.served)
+            found[canonical(pattern_of(pattern)[0]), None] = slot
+    return found
+
+
+def _patterns(spec: ModelSpec, slots: dict[Place, Slot]) -> dict[str, tuple[str, ...]]:
+    """Canonical name pattern → roles, in the dialect's spelling and where files fuse or split otherwise."""
+    names = DIALECTS[spec.dialect]
+    roles = {role for role, _ in slots if role in names}
+    towers = {role for role, _ in slots if role not in names}
+    found: dict[str, tuple[str, ...]] = {pattern: (pattern,) for pattern in towers}
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for role in sorted(roles):
+        by_name[canonical(names[role])].append(role)
+    found.update({name: tuple(group) for name, group in by_name.items()})
+    for group, leaves in SPLITS:
+        for ending in ("", ".bias"):
+            wanted = tuple(role + ending for role in group)
+            if not roles.issuperset(wanted):
+                continue
+            weight = canonical(names[group[0]]).removesuffix(".weight")
+            parent = weight.rpartition(".")[0]
+            for around in {
+                parent,
+                parent.removesuffix(".{}"),
+                parent + ".{}" if parent.endswith("experts") else parent,
+            }:
+                for leaf in leaves:
+                    for last in (".weight", "") if not ending else (".bias", "_bias"):
+                        found.setdefault(f"{around}.{leaf}{last}", wanted)
+    return found
+
+
+def attribute(spec: ModelSpec, tensors: Iterable[StoredTensor], *, quantized: bool) -> Attribution:
+    """Lay the tensors beside the table. quantized: packed and 8-bit weights are kept as they are, not converted."""
+    slots = slots_of(spec)
+    patterns = _patterns(spec, slots)
+    converting = _PLAIN if quantized else _PLAIN | _FP8
+    towers = tuple(dict.fromkeys(tower.name for tower in spec.towers))
+    targets: dict[str, _Target] = {}
+    sizes: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    counts: dict[str, int] = defaultdict(int)
+    converted: dict[str, int] = defaultdict(int)
+    bins: dict[tuple[tuple[str, ...], int | None], dict[str, list[int]]] = {}
+    loose: dict[tuple[str, int | None], dict[str, list[int]]] = {}
+    nowhere = [0, 0]
+    own = {"bfloat16": "BF16", "float16": "F16", "float32": "F32", "float64": "F64"}.get(spec.precision.dtype.name)
+    for tensor in tensors:
+        pattern, numbers = pattern_of(tensor.name)
+        target = targets.get(pattern)
+        if target is None:
+            target = targets[pattern] = _target(canonical(pattern), patterns, slots, towers, spec)
+        layer = int(numbers[0]) if target.layered else None
+        component = target.component
+        if layer is not None and layer >= spec.layers:
+            component = "MTP layer" if "MTP layer" in towers else BEYOND
+        if component is None:
+            nowhere[0] += 1
+            nowhere[1] += tensor.bytes
+            continue
+        sizes[component][tensor.format] += tensor.bytes
+        counts[component] += 1
+        if layer is not None and layer >= spec.layers:
+            continue
+        plain = target.direct and tensor.format in converting
+        kept = bins.setdefault((target.roles, layer), {}) if target.roles else loose.setdefault((component, layer), {})
+        entry = kept.setdefault(tensor.format, [0, 0])
+        entry[0 if plain else 1] += tensor.elements
+        if plain and tensor.format != own and target.roles:
+            # a format of its own is no copy: routers' corrections are float32 in every file
+            first = slots.get((target.roles[0], layer))
+            if first is None or first.tensor.format is None:
+                converted[tensor.format] += tensor.bytes
+    _fill(slots, bins, loose)
+    components = tuple(
+        StoredComponent(name, counts[name], sum(sizes[name].values()), dict(sizes[name])) for name in sizes
+    )
+    return Attribution(components, slots, (nowhere[0], nowhere[1]), dict(converted))
+
+
+def _target(
+    pattern: str,
+    patterns: dict[str, tuple[str, ...]],
+    slots: dict[Place, Slot],
+    towers: tuple[str, ...],
+    spec: ModelSpec,
+) -> _Target:
+    """Where a canonical pattern goes: by its name, else by its words."""
+    layered = in_a_layer(pattern)
+    packed = is_packed_part(pattern)
+    for base in bases(pattern):
+        roles = patterns.get(base)
+        if roles is not None:
+            slot = slots.get((roles[0], None)) or next(slot for (role, _), slot in slots.items() if role == roles[0])
+            return _Target(slot.component, roles, layered, base == pattern or not packed)
+    component = component_by_words(pattern, towers)
+    if component == "head" and spec.head_tied:
+        component = "head, stored again"
+    return _Target(component, (), layered and component is not None, not packed)
+
+
+def _fill(
+    slots: dict[Place, Slot],
+    bins: dict[tuple[tuple[str, ...], int | None], dict[str, list[int]]],
+    loose: dict[tuple[str, int | None], dict[str, list[int]]],
+) -> None:
+    """Give every slot its share: by name first, then by component to the slots that no name spoke of."""
+    for (roles, layer), kept in bins.items():
+        _share([slots[role, layer] for role in roles if (role, layer) in slots], kept)
+    by_component: dict[tuple[str, int | None], list[Slot]] = defaultdict(list)
+    for (_, layer), slot in slots.items():
+        by_component[slot.component, layer].append(slot)
+    for key, kept in loose.items():
+        of_component = by_component.get(key, [])
+        _share([slot for slot in of_component if not slot.touched] or of_component, kept)
+
+
+def _share(slots: list[Slot], kept: dict[str, list[int]]) -> None:
+    """Elements shared out over slots by their size, to the last one."""
+    total = sum(slot.elements for slot in slots)
+    for form, (plain, other) in kept.items():
+        left = [plain, other]
+        for number, slot in enumerate(slots):
+            last = number == len(slots) - 1
+            mine = left if last else [plain * slot.elements // (total or 1), other * slot.elements // (total or 1)]
+            left = [left[0] - mine[0], left[1] - mine[1]]
+            slot.plain += mine[0]
+            if mine[1]:
+                slot.other = {**slot.other, form: slot.other.get(form, 0) + mine[1]}
+    for slot in slots:
+        slot.touched = True
+
+
+def measured(spec: ModelSpec, slots: Iterable[Slot]) -> Measured | None:
+    """The places where the files hold something else than the rules say; None where there are none."""
+    table = {
+        (slot.tensor.role, slot.name): StoredAs(tuple(_parts(spec, slot))) for slot in slots if _differs(spec, slot)
+    }
+    return Measured(table) if table else None
+
+
+def _differs(spec: ModelSpec, slot: Slot) -> bool:
+    if not slot.touched or not slot.served or slot.tensor.use == "buffer":
+        return False
+    if not slot.other:
+        return slot.scheme is not UNQUANTIZED or slot.plain != slot.elements
+    if slot.scheme is UNQUANTIZED:
+        return True
+    shape, dtype = slot.tensor.shape, spec.precision.dtype
+    wanted = sum(part.bytes for part in slot.scheme.stored(shape[0], shape[-1], dtype)) * slot.count
+    return sum(part.bytes for part in _parts(spec, slot)) * slot.count != wanted
+
+
+def _parts(spec: ModelSpec, slot: Slot) -> Iterator[Part]:
+    """What is stored of one of the slot's tensors; where they are not all alike, the mean, rounded up."""
+    dtype = spec.precision.dtype if slot.tensor.format is None else format_named("F32", 32)
+    if slot.plain:
+        yield Part("weight", dtype, -(-slot.plain // slot.count))
+    for form, elements in slot.other.items():
+        yield Part(form, format_named(form, BITS[form]), -(-elements // slot.count))
