@@ -266,6 +266,9 @@ def _components(spec: ModelSpec) -> tuple[Component, ...]:
         for one in spec.stored.components:
             parameters.setdefault(one.name, 0)
             formats[one.name] = dict(one.formats)
+        if spec.stored.unattributed_bytes:
+            parameters["names of no known part"] = 0
+            formats["names of no known part"] = {"": spec.stored.unattributed_bytes}
     return tuple(
         Component(name, parameters[name], sum(formats[name].values()), dict(formats[name])) for name in parameters
     )

@@ -27,6 +27,15 @@ from narrows.precision import UNQUANTIZED, Part, Scheme
 _PLAIN = frozenset(("F64", "F32", "F16", "BF16"))
 _FP8 = frozenset(("F8_E4M3", "F8_E5M2"))
 BEYOND = "layers beyond the config"
+_MIXERS = ("attention", "linear attention", "state space", "short convolution")
+"""Components that names do not always tell apart: a layer's own one holds."""
+
+_Kept = dict[str, list[int]]
+"""Format → [plain elements, other elements]."""
+_Bins = dict[tuple[tuple[str, ...], int | None], _Kept]
+"""(roles, layer) → what the names say is theirs."""
+_Loose = dict[tuple[str, int | None, str], _Kept]
+"""(component, layer, name pattern) → what only the words of its name tell of."""
 
 Place = tuple[str, int | None]
 """(role, layer); a tower's tensor goes by its pattern, and what stands outside the layers has no layer."""
@@ -132,8 +141,9 @@ def attribute(spec: ModelSpec, tensors: Iterable[StoredTensor], *, quantized: bo
     sizes: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     counts: dict[str, int] = defaultdict(int)
     converted: dict[str, int] = defaultdict(int)
-    bins: dict[tuple[tuple[str, ...], int | None], dict[str, list[int]]] = {}
-    loose: dict[tuple[str, int | None], dict[str, list[int]]] = {}
+    bins: _Bins = {}
+    loose: _Loose = {}
+    by_component = _by_component(slots)
     nowhere = [0, 0]
     own = {"bfloat16": "BF16", "float16": "F16", "float32": "F32", "float64": "F64"}.get(spec.precision.dtype.name)
     for tensor in tensors:
@@ -145,6 +155,8 @@ def attribute(spec: ModelSpec, tensors: Iterable[StoredTensor], *, quantized: bo
         component = target.component
         if layer is not None and layer >= spec.layers:
             component = "MTP layer" if "MTP layer" in towers else BEYOND
+        elif component in _MIXERS and not target.roles and (component, layer) not in by_component:
+            component = next((one for one in _MIXERS if (one, layer) in by_component), None)
         if component is None:
             nowhere[0] += 1
             nowhere[1] += tensor.bytes
@@ -154,7 +166,10 @@ def attribute(spec: ModelSpec, tensors: Iterable[StoredTensor], *, quantized: bo
         if layer is not None and layer >= spec.layers:
             continue
         plain = target.direct and tensor.format in converting
-        kept = bins.setdefault((target.roles, layer), {}) if target.roles else loose.setdefault((component, layer), {})
+        if target.roles:
+            kept = bins.setdefault((target.roles, layer), {})
+        else:
+            kept = loose.setdefault((component, layer, pattern), {})
         entry = kept.setdefault(tensor.format, [0, 0])
         entry[0 if plain else 1] += tensor.elements
         if plain and tensor.format != own and target.roles:
@@ -162,11 +177,21 @@ def attribute(spec: ModelSpec, tensors: Iterable[StoredTensor], *, quantized: bo
             first = slots.get((target.roles[0], layer))
             if first is None or first.tensor.format is None:
                 converted[tensor.format] += tensor.bytes
-    _fill(slots, bins, loose)
+    for (roles, place), kept in bins.items():
+        _share([(slots[role, place], slots[role, place].elements) for role in roles if (role, place) in slots], kept)
+    for (component, place, _), kept in loose.items():
+        _share(_short(by_component.get((component, place), []), sum(map(sum, kept.values()))), kept)
     components = tuple(
-        StoredComponent(name, counts[name], sum(sizes[name].values()), dict(sizes[name])) for name in sizes
+        StoredComponent(
+            name,
+            counts[name],
+            sum(sizes[name].values()),
+            {format_named(form, BITS[form]).name: size for form, size in sizes[name].items()},
+        )
+        for name in sizes
     )
-    return Attribution(components, slots, (nowhere[0], nowhere[1]), dict(converted))
+    named = {format_named(form, BITS[form]).name: size for form, size in converted.items()}
+    return Attribution(components, slots, (nowhere[0], nowhere[1]), named)
 
 
 def _target(
@@ -190,35 +215,35 @@ def _target(
     return _Target(component, (), layered and component is not None, not packed)
 
 
-def _fill(
-    slots: dict[Place, Slot],
-    bins: dict[tuple[tuple[str, ...], int | None], dict[str, list[int]]],
-    loose: dict[tuple[str, int | None], dict[str, list[int]]],
-) -> None:
-    """Give every slot its share: by name first, then by component to the slots that no name spoke of."""
-    for (roles, layer), kept in bins.items():
-        _share([slots[role, layer] for role in roles if (role, layer) in slots], kept)
-    by_component: dict[tuple[str, int | None], list[Slot]] = defaultdict(list)
+def _by_component(slots: dict[Place, Slot]) -> dict[tuple[str, int | None], list[Slot]]:
+    found: dict[tuple[str, int | None], list[Slot]] = defaultdict(list)
     for (_, layer), slot in slots.items():
-        by_component[slot.component, layer].append(slot)
-    for key, kept in loose.items():
-        of_component = by_component.get(key, [])
-        _share([slot for slot in of_component if not slot.touched] or of_component, kept)
+        found[slot.component, layer].append(slot)
+    return found
 
 
-def _share(slots: list[Slot], kept: dict[str, list[int]]) -> None:
-    """Elements shared out over slots by their size, to the last one."""
-    total = sum(slot.elements for slot in slots)
+def _short(slots: list[Slot], elements: int) -> list[tuple[Slot, int]]:
+    """(slot, what it lacks) where elements without a place of their own may belong; all slots where none lacks any."""
+    lacking = [(slot, slot.elements - slot.plain) for slot in slots if not slot.other and slot.plain < slot.elements]
+    exact = [one for one in lacking if one[1] == elements]
+    if exact:
+        return exact[:1]
+    # a buffer is either there by its name or not at all
+    return [one for one in lacking if one[0].tensor.use != "buffer"] or [(slot, slot.elements) for slot in slots]
+
+
+def _share(slots: list[tuple[Slot, int]], kept: _Kept) -> None:
+    """Elements shared out over slots by weight, the rest to the last one."""
+    total = sum(weight for _, weight in slots) or 1
     for form, (plain, other) in kept.items():
         left = [plain, other]
-        for number, slot in enumerate(slots):
-            last = number == len(slots) - 1
-            mine = left if last else [plain * slot.elements // (total or 1), other * slot.elements // (total or 1)]
+        for number, (slot, weight) in enumerate(slots, 1):
+            mine = left if number == len(slots) else [plain * weight // total, other * weight // total]
             left = [left[0] - mine[0], left[1] - mine[1]]
             slot.plain += mine[0]
             if mine[1]:
                 slot.other = {**slot.other, form: slot.other.get(form, 0) + mine[1]}
-    for slot in slots:
+    for slot, _ in slots:
         slot.touched = True
 
 

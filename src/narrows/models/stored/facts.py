@@ -17,6 +17,7 @@ _NAMES = {
     "I32": "int32",
     "I8": "int8",
     "U8": "uint8",
+    "F4": "float4_e2m1",
 }
 """Formats as safetensors spells them → as configs do."""
 

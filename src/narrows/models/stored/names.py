@@ -109,6 +109,8 @@ def bases(pattern: str) -> list[str]:
     found = [pattern]
     if _BESIDE.search(pattern):
         found.append(_BESIDE.sub("", pattern))
+    if not is_packed_part(pattern) and not pattern.endswith(".bias"):
+        return found
     pieces = pattern.split(".")
     for cut in range(1, min(4, len(pieces) - 1)):
         base = ".".join(pieces[:-cut])
