@@ -2,8 +2,8 @@
 
     python -m scripts.import_stored_names DIRECTORY
 
-DIRECTORY is that of `import_oracle`. Kept are set, key, seed and parameters of a row, by which the test finds its config
-in the oracle, and its tensors: [name pattern, shape, count, layers].
+DIRECTORY is that of `import_oracle`. Kept are set, key, seed and parameters of a row, by which the test finds its
+config in the oracle, and its tensors: [name pattern, shape, count, layers].
 """
 
 from __future__ import annotations

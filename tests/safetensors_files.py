@@ -7,7 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "BF16": 16, "F16": 16, "F8_E4M3": 8, "U8": 8, "I8": 8, "F4": 4}
+BITS = {
+    "F64": 64,
+    "I64": 64,
+    "F32": 32,
+    "I32": 32,
+    "BF16": 16,
+    "I16": 16,
+    "F16": 16,
+    "F8_E4M3": 8,
+    "U8": 8,
+    "I8": 8,
+    "F4": 4,
+}
 
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
 """Name → (format, shape)."""

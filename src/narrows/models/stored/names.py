@@ -58,6 +58,7 @@ _TOWER = re.compile(r"vision|visual|image|patch_embed|audio|speech|multi_modal|m
 _COMPONENTS = tuple(
     (re.compile(expression), component)
     for expression, component in (
+        (r"^\w+\.\{\}\.[^.]*(norm|ln_)[^.]*(\.|$)", "norms"),
         (r"shared_expert|shared_mlp", "shared expert"),
         (
             r"router|mlp\.gate(\.weight|\.bias|$)|moe\.gate|feed_forward\.gate\.|e_score_correction|expert_bias",
