@@ -48,13 +48,13 @@ def load_model(
         return _from_path(source, assume, progress)
     asked = _hub_id(source)
     if asked is not None and asked[1] is not None:
-        return _from_hub(*asked, assume, online, miss=None)
+        return _from_hub(*asked, assume, online, None, progress)
     try:
         entry = catalogue_entry(source)
     except BadInput as miss:
         if asked is None:
             raise
-        return _from_hub(*asked, assume, online, miss)
+        return _from_hub(*asked, assume, online, miss, progress)
     return catalogued(entry, assume=assume)
 
 
@@ -77,7 +77,12 @@ def _hub_id(source: str) -> tuple[str, str | None] | None:
 
 
 def _from_hub(
-    repository: str, revision: str | None, assume: str | None, online: bool, miss: BadInput | None
+    repository: str,
+    revision: str | None,
+    assume: str | None,
+    online: bool,
+    miss: BadInput | None,
+    progress: Callable[[int, int], None] | None,
 ) -> ModelSpec:
     """The model of a repository. miss: what the catalogue said, which holds where the hub must not be asked."""
     from narrows.models.hub import find
@@ -100,7 +105,12 @@ def _from_hub(
                 files=", ".join(found.unsure),
             ),
         )
-    spec = read_config(config, name=repository, source=found.source, assume=assume)
+    from narrows.models.stored.model import hub_model
+
+    reading = {"name": repository, "source": found.source, "assume": assume}
+    # a hub that was silent a moment ago is not asked again
+    online = online and not found.notes
+    spec = hub_model(config, repository, os.path.dirname(found.path), online, progress, reading)
     return msgspec.structs.replace(spec, assumptions=(*notes, *spec.assumptions)) if notes else spec
 
 

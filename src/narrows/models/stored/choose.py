@@ -44,6 +44,11 @@ def is_weights(name: str) -> bool:
     return name.endswith((SUFFIX, INDEX))
 
 
+def are_numbered(files: Collection[str]) -> bool:
+    """Whether files are told by their names alone to be a whole: one file, or shards with their number."""
+    return len(files) == 1 or all(_SHARD.fullmatch(name) for name in files)
+
+
 def choose(names: Collection[str], read_index: Callable[[str], bytes]) -> Chosen | None:
     """The checkpoint among the files of one folder; None where there is none. read_index: the bytes of an index."""
     here = sorted(name for name in names if name.endswith(SUFFIX))

@@ -49,6 +49,33 @@ def is_weights(path: str) -> bool:
     return path.endswith((SUFFIX, INDEX))
 
 
+def hub_model(
+    config: dict[str, Any],
+    repository: str,
+    snapshot: str,
+    online: bool,
+    progress: Progress | None,
+    reading: dict[str, Any],
+) -> ModelSpec:
+    """The ModelSpec of a repository at the commit whose cached folder is `snapshot`, by the headers of its files.
+
+    What a config alone cannot be is refused before the hub is asked for more. Raises BadInput.
+    """
+    from narrows.models.stored.remote import read_hub
+
+    try:
+        spec = read_config(config, **reading)
+    except BadInput:
+        if _without_quantization(config) is None:
+            raise
+        spec = None
+    found, unread = read_hub(repository, os.path.basename(snapshot), snapshot, online, progress)
+    if found is not None:
+        return stored_model(config, found, **reading)
+    spec = spec or read_config(config, **reading)
+    return spec if unread is None else msgspec.structs.replace(spec, assumptions=(*spec.assumptions, unread))
+
+
 def stored_model(config: dict[str, Any], found: Inventory, **reading: Any) -> ModelSpec:
     """The ModelSpec of a config, with what the headers tell. reading: as for `read_config`. Raises BadInput."""
     if found.missing:
