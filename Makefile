@@ -45,6 +45,7 @@ readme: $(VENV)/.dev
 
 benchmark: $(VENV)/.dev
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/headers.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

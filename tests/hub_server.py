@@ -44,6 +44,7 @@ class Hub:
     requests: list[Request] = field(default_factory=list)
     sent: int = 0
     """Bytes of bodies that went out."""
+    connections: int = 0
 
     @property
     def url(self) -> str:
@@ -66,6 +67,10 @@ def started() -> Hub:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.hub.connections += 1  # type: ignore[attr-defined]
 
     def do_GET(self) -> None:
         hub: Hub = self.server.hub  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -623,3 +624,60 @@ def test_a_config_alone_imports_no_reader_of_weights(tmp_path: Path, narrows: An
     for given in (tmp_path, tmp_path / "config.json"):
         done = subprocess.run([sys.executable, "-c", code, str(given)], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------- the bar
+
+
+def shards_on(path: Path) -> str:
+    (path / "config.json").write_text(json.dumps(LLAMA))
+    every = llama()
+    names = list(every)
+    write_sharded(path, [{name: every[name] for name in names[i : i + 5]} for i in range(0, len(names), 5)])
+    return str(path)
+
+
+def in_a_terminal(*arguments: str, patience: float) -> tuple[str, str]:
+    """(stdout, what a terminal got on stderr)."""
+    import pty
+    import subprocess
+    import sys
+
+    ours, theirs = pty.openpty()
+    code = f"import narrows.cli.options as o; o.PATIENCE = {patience}; from narrows.cli.main import main; main()"
+    command = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"}
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+        except OSError:
+            pass  # how Linux says that the other end is closed
+        assert process.stdout is not None
+        out = process.stdout.read().decode()
+    os.close(ours)
+    return out, shown.decode()
+
+
+def test_a_bar_is_shown_on_a_terminal_once_it_takes_long(tmp_path: Path, narrows: Any) -> None:
+    path = shards_on(tmp_path)
+    plain = narrows("models", path, "--json")
+    slow, shown = in_a_terminal("models", path, "--json", patience=0)
+    assert "reading headers" in shown
+    assert shown.rstrip().endswith("\x1b[2K")  # taken away again
+    quick, nothing = in_a_terminal("models", path, "--json", patience=60)
+    assert nothing == ""
+    assert slow == quick == plain.stdout
+    assert plain.stderr == ""
+
+
+def test_python_is_told_of_every_header(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    model(shards_on(tmp_path), progress=lambda done, total: told.append((done, total)))
+    assert told == [(n, 5) for n in range(1, 6)]
+    told.clear()
+    fit(str(tmp_path), "l40s", progress=lambda done, total: told.append((done, total)))
+    assert told == [(n, 5) for n in range(1, 6)]

@@ -107,8 +107,10 @@ def test_many_shards_cost_a_request_each_and_little_traffic(hub: Hub, ask: Clien
     }
     shards = sharded(tensors, 60)
     hub.repositories["acme/shards"] = weights(CONFIG, shards)
-    before = hub.sent
+    before, connections = hub.sent, hub.connections
     said = ask("acme/shards")
+    # eight at a time, each connection used again
+    assert hub.connections - connections <= 8
     assert said["bytes"] == bytes_of(tensors)
     headers = said["stored"][2]
     assert said["stored"][:2] == [60, 6000]
@@ -278,6 +280,34 @@ def test_a_server_without_ranges_is_left_when_the_header_is_in(hub: Hub, ask: Cl
     time.sleep(0.2)
     # what the system's buffers took before the connection was closed
     assert hub.sent - before < 20e6
+
+
+def test_more_than_the_range_that_was_asked_for_is_left(hub: Hub, ask: Client) -> None:
+    def more(self: Handler, file: Large) -> None:
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes 0-{file.size - 1}/{file.size}")
+        self.send_header("Content-Length", str(file.size))
+        self.end_headers()
+        try:
+            for first in range(0, file.size, 1 << 16):
+                self.write(file.cut(first, first + (1 << 16)))
+        except OSError:
+            self.close_connection = True
+
+    tensors = {**llama(), "beyond.weight": ("BF16", (1 << 20, 1 << 12))}
+    hub.repositories["acme/more"] = weights(CONFIG, {"model.safetensors": large(tensors)}, more)
+    before = hub.sent
+    assert ask("acme/more")["bytes"] == bytes_of(tensors)
+    time.sleep(0.2)
+    assert hub.sent - before < 20e6
+
+
+def test_a_range_other_than_the_one_asked_for_is_no_answer(hub: Hub, ask: Client) -> None:
+    def other(self: Handler, file: Large) -> None:
+        self.reply(206, {"Content-Range": f"bytes 8-999/{file.size}"}, file.cut(8, 1000))
+
+    hub.repositories["acme/wrong-range"] = weights(CONFIG, {"model.safetensors": large(llama())}, other)
+    unread(ask("acme/wrong-range"), "the answer is none of a hub's")
 
 
 def test_a_long_header_from_a_server_without_ranges_takes_one_request(hub: Hub, ask: Client) -> None:

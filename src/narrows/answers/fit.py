@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -147,12 +147,14 @@ def fit(
     memory: int | None = None,
     cloud: str | None = None,
     assume: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Does `model` fit on `gpu` (one or several to compare), and how much work fits beside it?
 
     batch: sequences at once (None: as many as fit). max_len: tokens per sequence, prompt and answer (None: the
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
-    memory: usable bytes per device in place of the catalogue's. Raises BadInput.
+    memory: usable bytes per device in place of the catalogue's. progress: told (headers read, headers in all) while
+    files are read. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
     that holds it: its flags stand for the options that are not given here.
@@ -190,7 +192,7 @@ def fit(
         model = pasted.model
         said = {**_pasted(pasted, notes), **said}
     wanted = {**asked, **said}
-    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume)
+    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
     if batch is not None:
         whole("--batch", batch)
     options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}

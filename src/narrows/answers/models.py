@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import msgspec
 
@@ -121,10 +122,18 @@ def models(text: str = "") -> ModelList:
 
 
 def model(
-    source: str | ModelSpec, *, length: int | None = None, kv_cache_dtype: str = "auto", assume: str | None = None
+    source: str | ModelSpec,
+    *,
+    length: int | None = None,
+    kv_cache_dtype: str = "auto",
+    assume: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ModelDetail:
-    """One model at `length` tokens (None: its own limit, 4096 where it names none). Raises BadInput."""
-    spec = source if isinstance(source, ModelSpec) else load_model(source, assume=assume)
+    """One model at `length` tokens (None: its own limit, 4096 where it names none). Raises BadInput.
+
+    progress: told (headers read, headers in all) while files are read.
+    """
+    spec = source if isinstance(source, ModelSpec) else load_model(source, assume=assume, progress=progress)
     length = (spec.max_length or 4096) if length is None else whole("--length", length)
     kv = None if kv_cache_dtype == "auto" else format_of(kv_cache_dtype)
     facts = model_facts(spec, length, kv)

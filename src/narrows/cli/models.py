@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option
+from narrows.cli.options import as_json, emit, lang, option, waiting
 from narrows.report.i18n import _
 
 
@@ -16,7 +16,8 @@ def _run(
     if model is None:
         emit(answers.models(find), as_json)
     else:
-        emit(answers.model(model, length=length, kv_cache_dtype=kv_cache_dtype, assume=assume), as_json)
+        answer = answers.model(model, length=length, kv_cache_dtype=kv_cache_dtype, assume=assume, progress=waiting())
+        emit(answer, as_json)
 
 
 command = click.Command(

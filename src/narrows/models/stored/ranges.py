@@ -24,6 +24,10 @@ _FIRST = 32 * 1024
 """Bytes asked for while nothing tells how long headers are; then a little more than the longest one so far."""
 
 
+_Chunk = tuple[int | None, bytes, bool]
+"""(size of the whole file, bytes of it, whether the server sends no more than was asked for)."""
+
+
 class Ranges:
     """Requests to one hub within one time limit and one limit of bytes. Used by several threads.
 
@@ -45,7 +49,7 @@ class Ranges:
     def whole(self, url: str, most: int) -> bytes:
         """A small file or answer. Raises TooLarge beyond `most` bytes."""
         found = bytearray()
-        for _, chunk in self._tried(url, None):
+        for _, chunk, _ in self._tried(url, None):
             found += chunk
             if len(found) > most:
                 raise TooLarge
@@ -61,12 +65,13 @@ class Ranges:
         asked = self.longest * 9 // 8 + 1024 if self.longest else _FIRST
         while length < 0 or len(found) < LENGTH + length:
             before = len(found)
-            for size, chunk in self._tried(url, (before, asked)):
+            for size, chunk, partial in self._tried(url, (before, asked)):
                 found += chunk
                 if length < 0 and len(found) >= LENGTH:
                     length = header_length(file, size, bytes(found[:LENGTH]))
                     self._take(length)
-                if 0 <= length <= len(found) - LENGTH:
+                # of a range the few bytes left are read: the connection can then serve the next one
+                if not partial and 0 <= length <= len(found) - LENGTH:
                     break
             if len(found) == before or length < 0:
                 header_length(file, len(found), bytes(found[:LENGTH]))  # too short for any
@@ -81,7 +86,7 @@ class Ranges:
             if self.left < 0:
                 raise TooLarge
 
-    def _tried(self, url: str, wanted: tuple[int, int] | None) -> Iterator[tuple[int | None, bytes]]:
+    def _tried(self, url: str, wanted: tuple[int, int] | None) -> Iterator[_Chunk]:
         """Chunks from the first byte wanted on, each with the size of the whole; a broken connection is tried again."""
         given = 0
         for last in (False, True):
@@ -89,9 +94,9 @@ class Ranges:
             if wanted and begin >= wanted[1]:
                 return
             try:
-                for size, chunk in self._chunks(url, (begin, wanted[1]) if wanted else None):
-                    given += len(chunk)
-                    yield size, chunk
+                for one in self._chunks(url, (begin, wanted[1]) if wanted else None):
+                    given += len(one[1])
+                    yield one
                 return
             except Exception as error:
                 ours = error if isinstance(error, Unreachable) else transport_error(error)
@@ -100,7 +105,7 @@ class Ranges:
                 if last or time.monotonic() > self.end or (wanted is None and given):
                     raise ours from None
 
-    def _chunks(self, url: str, wanted: tuple[int, int] | None) -> Iterator[tuple[int | None, bytes]]:
+    def _chunks(self, url: str, wanted: tuple[int, int] | None) -> Iterator[_Chunk]:
         asked: dict[str, str] = {} if wanted is None else {"Range": f"bytes={wanted[0]}-{wanted[1] - 1}"}
         for _ in range(MOST_REDIRECTS):
             left = self.end - time.monotonic()
@@ -125,7 +130,7 @@ class Ranges:
                 return
         raise Unreachable(Text("it sends in circles"))
 
-    def _body(self, response: Any, wanted: tuple[int, int] | None) -> Iterator[tuple[int | None, bytes]]:
+    def _body(self, response: Any, wanted: tuple[int, int] | None) -> Iterator[_Chunk]:
         if response.status_code >= 400:
             raise refusal_of(response)
         headers = response.headers
@@ -135,13 +140,20 @@ class Ranges:
         ):
             raise NotAHub
         size, skip = _extent(response, wanted)
+        partial = response.status_code == 206 and wanted is not None
+        room = wanted[1] - wanted[0] if partial and wanted else None
         for chunk in response.iter_raw():
             if time.monotonic() > self.end:
                 raise Unreachable(Text("it does not answer in time"))
             dropped = min(skip, len(chunk))
             skip -= dropped
-            if len(chunk) > dropped:
-                yield size, chunk[dropped:]
+            kept = chunk[dropped:] if room is None else chunk[dropped:room]
+            if kept:
+                yield size, kept, partial
+            if room is not None:
+                room -= len(kept)
+                if len(kept) < len(chunk):
+                    return
 
 
 def _extent(response: Any, wanted: tuple[int, int] | None) -> tuple[int | None, int]:
