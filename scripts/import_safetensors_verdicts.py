@@ -92,6 +92,7 @@ CASES: list[tuple[str, Any, int, str]] = [
     ("a tensor as a list", '{"a":["U8",[1],[0,1]]}', 1, "stricter"),
     ("a format as an object", '{"a":{"dtype":{"U8":null},"shape":[1],"data_offsets":[0,1]}}', 1, "stricter"),
     ("a description of 5000 bytes", text(" " * 5000), 1, "stricter"),
+    ("a name of 5000 bytes", {"n" * 5000: tensor("U8", [1], 0, 1)}, 1, "stricter"),
 ]
 CASES += [
     (f"8 of {form}", {"a": tensor(form, [8], 0, n)}, n, "same")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from narrows.answers.fit import fit
 from narrows.answers.models import model
@@ -16,6 +18,8 @@ from narrows.deployment import deploy
 from narrows.hardware import find_accelerator
 from narrows.memory.shard import shards
 from narrows.models import ModelSpec, load_model
+from narrows.models.stored import Inventory, StoredTensor
+from narrows.models.stored.model import stored_model
 from narrows.text import BadInput
 
 from .conftest import Cli
@@ -621,9 +625,29 @@ def test_a_config_alone_imports_no_reader_of_weights(tmp_path: Path, narrows: An
         "import sys; from narrows.api import fit; fit(sys.argv[1], 'l40s'); "
         "print([name for name in sys.modules if 'stored' in name])"
     )
-    for given in (tmp_path, tmp_path / "config.json"):
-        done = subprocess.run([sys.executable, "-c", code, str(given)], capture_output=True, text=True, check=True)
+    for path in (tmp_path, tmp_path / "config.json"):
+        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "[]"
+
+
+PIECES = (
+    "model layers self_attn q_proj mlp experts weight bias qweight scales absmax lm_head norm visual mtp 0 1 7 {} é ٣"
+)
+NAMES = st.lists(st.sampled_from(["", "99999999999", "weight_blocks", *PIECES.split()]), min_size=1, max_size=7)
+
+
+@given(st.dictionaries(NAMES.map(".".join), st.sampled_from(["BF16", "I32", "F8_E4M3"])))
+@example({"model.layers.99999999999.self_attn.q_proj.weight": "BF16", "layers.0": "BF16", ".": "I32", "": "BF16"})
+@example({"model.layers.{}.mlp.up_proj.weight": "BF16", "layers.{}.x": "I32"})
+def test_whatever_the_names_every_byte_is_counted_once(names: dict[str, str]) -> None:
+    tensors = tuple(StoredTensor(name, form, (3, 8), size_of(form, (3, 8)), "f") for name, form in names.items())
+    spec = stored_model(LLAMA, Inventory("safetensors", "m", tensors, ("f",), 1), name="m")
+    assert spec.stored is not None
+    counted = sum(one.bytes for one in spec.stored.components) + spec.stored.unattributed_bytes
+    assert counted == spec.checkpoint_bytes() == sum(one.bytes for one in tensors)
+    assert sum(one.tensors for one in spec.stored.components) + spec.stored.unattributed_tensors == len(tensors)
+    assert all(sum(one.formats.values()) == one.bytes for one in spec.stored.components)
+    assert resident(spec)[0] >= 0
 
 
 # ---------------------------------------------------------------- the bar

@@ -151,7 +151,7 @@ def attribute(spec: ModelSpec, tensors: Iterable[StoredTensor], *, quantized: bo
         target = targets.get(pattern)
         if target is None:
             target = targets[pattern] = _target(canonical(pattern), patterns, slots, towers, spec)
-        layer = int(numbers[0]) if target.layered else None
+        layer = int(numbers[0]) if target.layered and numbers else None
         component = target.component
         if layer is not None and layer >= spec.layers:
             component = "MTP layer" if "MTP layer" in towers else BEYOND

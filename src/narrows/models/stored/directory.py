@@ -12,7 +12,9 @@ from narrows.models.stored.safetensors import MOST_TENSORS, read_file
 from narrows.text import BadInput, Text, printable
 
 MOST_HEADERS = 250_000_000
-"""Bytes of all headers together; those of DeepSeek-V3 have 11 MB."""
+"""Bytes of all headers together; those of DeepSeek-V3 have 12 MB."""
+MOST_BYTES = 2**60
+"""Of a checkpoint. Servers may not tell how large a file is, and a header can say anything."""
 _POINTER = b"version https://git-lfs."
 """How a file begins that Git left in the place of the weights."""
 _MOST_POINTER = 1024
@@ -55,10 +57,11 @@ def gathered(place: str, chosen: Chosen, files: Iterable[tuple[list[StoredTensor
     """One inventory of a checkpoint's files: (tensors, header bytes) of each, in the order of `chosen.files`."""
     found: list[StoredTensor] = []
     seen: set[str] = set()
-    read = unnamed = twice = 0
+    read = stored = unnamed = twice = 0
     for tensors, size in files:
         read += size
-        if read > MOST_HEADERS or len(found) + len(tensors) > MOST_TENSORS:
+        stored += sum(tensor.bytes for tensor in tensors)
+        if read > MOST_HEADERS or len(found) + len(tensors) > MOST_TENSORS or stored > MOST_BYTES:
             raise BadInput(
                 "the headers in '{place}' are larger than those of any model; give its config.json itself to go by "
                 "that alone",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NUMBER = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
+_NUMBER = re.compile(r"(?<=\.)([0-9]{1,9})(?=\.|$)")
 
 WRAPPERS = frozenset(
     (

@@ -107,7 +107,7 @@ def _refused(repository: str, error: Refused) -> Text:
 def _asked(repository: str, commit: str, progress: Progress | None) -> Inventory | None:
     """List the files, choose, read. Raises Refused, Unreachable, NotAHub, TooLarge or BadInput."""
     from huggingface_hub import constants, hf_hub_url
-    from huggingface_hub.utils._headers import build_hf_headers
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     end = time.monotonic() + MOST_SECONDS
     ranges = Ranges(constants.ENDPOINT, build_hf_headers(), end, MOST_HEADERS)

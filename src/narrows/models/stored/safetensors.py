@@ -22,7 +22,7 @@ MOST_HEADER = 100_000_000
 MOST_TENSORS = 500_000
 """Of one checkpoint. The largest published ones have about 200,000."""
 MOST_ENTRY = 4096
-"""Bytes of the description of one tensor, a shape of hundreds of dimensions included."""
+"""Bytes of the description of one tensor, its name and a shape of hundreds of dimensions included."""
 _MOST_NAME = 60
 _U64 = 2**64
 LENGTH = 8
@@ -133,9 +133,9 @@ def parse(file: str, name: str, header: bytes, body: int | None, room: int = MOS
     entry = key = None
     try:
         for key, value in raw.items():
-            if memoryview(value).nbytes > MOST_ENTRY:
-                raise KeyError
             entry = None
+            if len(key) + memoryview(value).nbytes > MOST_ENTRY:
+                raise ValueError
             entry = _DECODE_ENTRY.decode(value)
             shape, elements = shapes.get(entry.shape) or shapes.setdefault(entry.shape, _elements(entry.shape))
             begin, end = entry.data_offsets
