@@ -110,6 +110,17 @@ def test_pointers_of_git_lfs_are_missing_files(tmp_path: Path) -> None:
     assert read(tmp_path).missing == ("model.safetensors",)
 
 
+def test_a_clone_without_git_lfs_is_a_checkpoint_whose_files_are_missing(tmp_path: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    for name in (
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+    ):
+        (tmp_path / name).write_text(pointer)
+    assert len(read(tmp_path).missing) == 2
+
+
 def test_a_link_into_an_emptied_cache_is_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").symlink_to(tmp_path / "blobs" / "0123")
     assert read(tmp_path).missing == ("model.safetensors",)

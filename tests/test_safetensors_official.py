@@ -123,9 +123,11 @@ class Pairs(list[Any]):
 def different_on_purpose(data: bytes) -> bool:
     """Whether a file is one of those that the module's docstring names."""
     try:
-        top = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")], object_pairs_hook=Pairs)
-    except (ValueError, RecursionError):
-        return True  # Python's reader refuses it and only one of the two: let the kept cases speak
+        top = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")].decode(), object_pairs_hook=Pairs)
+    except (ValueError, OverflowError):
+        return False
+    except RecursionError:
+        return True
     if not isinstance(top, Pairs):
         return False
     for name, value in [("", top), *top]:

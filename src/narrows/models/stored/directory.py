@@ -26,8 +26,10 @@ def read_directory(folder: str, progress: Progress | None = None) -> Inventory |
     With files missing (or Git LFS pointers in their place) there are no tensors: a part says nothing of the whole.
     """
     names = _names(folder)
-    here = [name for name in names if not (name.endswith(SUFFIX) and _absent(os.path.join(folder, name)))]
-    chosen = choose(names, lambda name: _index(os.path.join(folder, name)))
+    here = [name for name in names if not _absent(os.path.join(folder, name))]
+    # without an index that can be read, numbers tell the shards
+    known = [name for name in names if name.endswith(SUFFIX) or name in here]
+    chosen = choose(known, lambda name: _index(os.path.join(folder, name)))
     if chosen is None:
         return None
     missing = sorted({*chosen.missing, *(set(chosen.files) - set(here))})
