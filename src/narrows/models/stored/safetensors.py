@@ -174,13 +174,12 @@ def _contiguous(
     data = LENGTH + len(header)
     at = 0
     for begin, end, tensor in found:
-        if begin != at:
-            what = (
-                "the data of '{name}' overlap those before"
-                if begin < at
-                else "nothing lies before the data of '{name}'"
-            )
-            raise refusal(file, data + min(begin, at), Text(what, name=tensor.name[:_MOST_NAME]))
+        if begin < at:
+            overlap = Text("the data of '{name}' overlap those before", name=tensor.name[:_MOST_NAME])
+            raise refusal(file, data + begin, overlap)
+        if begin > at:
+            hole = Text("nothing lies before the data of '{name}'", name=tensor.name[:_MOST_NAME])
+            raise refusal(file, data + at, hole)
         at = end
     if body is not None and body != at:
         size, wanted = data + body, data + at
