@@ -3,7 +3,7 @@
 Where we differ on purpose:
 - stricter: a name or a field that is there twice (the official reader takes the last one), a tensor described by a
   list in place of an object, a format wrapped in an object, a name and
-  description longer than 4096 bytes. No writer makes such.
+  description longer than 4096 bytes, metadata longer than 8 MiB. No writer makes such.
 - laxer: a size of `-0`, and in fields that the format does not know, what serde takes for too deep or too large a
   number. Nothing of it reaches a figure.
 """

@@ -21,6 +21,7 @@ from narrows.models import ModelSpec, load_model
 from narrows.models.stored import Inventory, StoredTensor
 from narrows.models.stored.model import stored_model
 from narrows.text import BadInput
+from scripts.make_shards import make
 
 from .conftest import Cli
 from .safetensors_files import Tensors, size_of, write, write_sharded
@@ -360,6 +361,26 @@ def test_mtp_layers_that_the_config_does_not_name_are_not_loaded_either(tmp_path
     spec = load_model(path)
     assert resident(spec) == resident(by_config(path))
     assert any(text.startswith("2 tensors (") and "multi-token prediction" in text for text in said(spec))
+
+
+def test_the_published_shape_of_deepseek_v3_is_as_its_config_says(tmp_path: Path) -> None:
+    """Four of its 61 layers, and the MTP layer: what the benchmark reads 163 shards of."""
+    total = make(tmp_path, shards=7, layers=4)
+    spec = load_model(str(tmp_path))
+    plain = by_config(str(tmp_path))
+    assert spec.checkpoint_bytes() == plain.checkpoint_bytes() == total
+    assert resident(spec, 8) == resident(plain, 8)
+    assert spec.precision.measured is None
+    assert len(spec.assumptions) == 1
+
+
+def test_check_takes_a_directory(tmp_path: Path, cli: Cli) -> None:
+    path = folder(tmp_path / "m", llama("F32"))
+    log = tmp_path / "log"
+    log.write_text("INFO 01-01 00:00:00 [core.py:1] Initializing a V1 LLM engine (v0.24.0) with config: model='m'\n")
+    code, out, _ = cli("check", str(log), "--model", path, "--gpu", "l40s", "--json")
+    assert code in (0, 1, 2)
+    assert json.loads(out)["model"] is not None
 
 
 # ---------------------------------------------------------------- packed weights

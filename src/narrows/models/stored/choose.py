@@ -19,6 +19,8 @@ from narrows.text import BadInput, printable
 MOST_FILES = 10_000
 MOST_INDEX = 64 * 2**20
 """Bytes of an index; DeepSeek-V3's is 8.9 MB."""
+_MOST_NAME = 255
+"""Bytes of a file's name on any file system."""
 SUFFIX = ".safetensors"
 INDEX = ".safetensors.index.json"
 _SHARD = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors")
@@ -41,7 +43,7 @@ class _Index(msgspec.Struct):
 
 def is_weights(name: str) -> bool:
     """Whether a file is of interest: weights, or an index of them."""
-    return name.endswith((SUFFIX, INDEX))
+    return name.endswith((SUFFIX, INDEX)) and len(name) <= _MOST_NAME
 
 
 def are_numbered(files: Collection[str]) -> bool:
@@ -137,4 +139,4 @@ def weight_map(data: bytes, index: str) -> dict[str, str]:
 
 
 def _plain(name: str) -> bool:
-    return name.endswith(SUFFIX) and not re.search(r"[/\\\0]", name)
+    return name.endswith(SUFFIX) and len(name) <= _MOST_NAME and not re.search(r"[/\\\0]", name)

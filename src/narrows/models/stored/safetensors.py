@@ -23,6 +23,8 @@ MOST_TENSORS = 500_000
 """Of one checkpoint. The largest published ones have about 200,000."""
 MOST_ENTRY = 4096
 """Bytes of the description of one tensor, its name and a shape of hundreds of dimensions included."""
+MOST_METADATA = 8 * 2**20
+"""Bytes of the strings beside the tensors: a format's name, at most a training run's settings."""
 _MOST_NAME = 60
 _U64 = 2**64
 LENGTH = 8
@@ -121,7 +123,10 @@ def parse(file: str, name: str, header: bytes, body: int | None, room: int = MOS
         if not header.isascii():
             header.decode()
         raw = _DECODE.decode(header)
-        _DECODE_METADATA.decode(raw.pop("__metadata__", b"null"))
+        metadata = raw.pop("__metadata__", b"null")
+        if memoryview(metadata).nbytes > MOST_METADATA:
+            raise refusal(file, LENGTH, Text("its metadata are larger than any"))
+        _DECODE_METADATA.decode(metadata)
     except UnicodeDecodeError as error:
         raise refusal(file, LENGTH + error.start, Text("its header is not UTF-8")) from None
     except (msgspec.DecodeError, RecursionError) as error:
