@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models import ModelSpec
-from narrows.models.spec import Stored
+from narrows.models.tensors import Stored
 from narrows.precision import Format
 
 

@@ -11,7 +11,7 @@ import msgspec
 from narrows.models.dialects import DIALECTS
 from narrows.models.feedforward import FeedForward
 from narrows.models.mixers import Mixer
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.tensors import CacheRow, StateRow, Stored, Tensor
 from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Part, Scheme
 from narrows.text import Text
 
@@ -80,7 +80,7 @@ class Precision(msgspec.Struct, frozen=True):
 
     dtype: format of what is not quantized; assumed: the file does not say, so it was assumed.
     kv_cache: the checkpoint's own KV format (None: as dtype).
-    measured: what headers of its files tell otherwise than the scheme, of single tensors.
+    measured: what the headers of its files tell otherwise than the rules.
     """
 
     dtype: Format
@@ -91,28 +91,6 @@ class Precision(msgspec.Struct, frozen=True):
     """Prefixes of the roles the scheme applies to; empty: every linear weight."""
     kv_cache: Format | None = None
     measured: Measured | None = None
-
-
-class StoredComponent(msgspec.Struct, frozen=True):
-    """What the files hold of one component: tensors, bytes, and bytes by format."""
-
-    name: str
-    tensors: int
-    bytes: int
-    formats: dict[str, int]
-
-
-class Stored(msgspec.Struct, frozen=True):
-    """What the files of a checkpoint hold, by their headers. Sizes in bytes; header_bytes is all that was read."""
-
-    kind: str
-    files: int
-    header_bytes: int
-    tensors: int
-    bytes: int
-    components: tuple[StoredComponent, ...]
-    unattributed_tensors: int
-    unattributed_bytes: int
 
 
 class TensorRow(msgspec.Struct, frozen=True):
@@ -229,54 +207,54 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             rows += self.tower_rows(tower)
         return rows
 
+    @cached_property
+    def by_rules(self) -> ModelSpec:
+        """The model as the config alone says it is stored."""
+        return msgspec.structs.replace(self, precision=msgspec.structs.replace(self.precision, measured=None))
+
     def layer_rows(self, layer: Layer, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of equal layers that stand at `indices` (of a pipeline stage, say)."""
+        if self.precision.measured is not None:
+            yield from self.precision.measured.layer_rows(self.by_rules, layer, indices)
+            return
         names = DIALECTS[self.dialect]
         for tensor in layer.tensors():
             yield from self._tensor_rows(names[tensor.role], tensor, indices)
 
     def outer_rows(self) -> list[TensorRow]:
         """Rows of what stands before and after the layers: embedding, final norm, head."""
+        if self.precision.measured is not None:
+            return self.precision.measured.rows(self.by_rules.outer_rows())
         names = DIALECTS[self.dialect]
         return [
-            TensorRow(
-                names[tensor.role],
-                component,
-                tensor,
-                1,
-                self._parts(tensor, self.scheme_at(tensor, names[tensor.role])),
-            )
+            TensorRow(names[tensor.role], component, tensor, 1, self._parts(tensor, UNQUANTIZED))
             for component, tensor in self.outer_tensors()
         ]
 
     def tower_rows(self, tower: Tower) -> list[TensorRow]:
         """Rows of a part beside the decoder."""
+        if self.precision.measured is not None:
+            return self.precision.measured.rows(self.by_rules.tower_rows(tower))
         return [
-            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self.scheme_at(tensor, pattern)))
+            TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern)))
             for pattern, count, tensor in tower.tensors
         ]
 
     def _tensor_rows(self, pattern: str, tensor: Tensor, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of one tensor over several layers: split where the checkpoint quantizes some of them only."""
         component = component_of(tensor.role)
-        ruled = self.precision.scheme is UNQUANTIZED or tensor.use != "linear"
-        if (ruled and self.precision.measured is None) or not indices:
+        if self.precision.scheme is UNQUANTIZED or tensor.use != "linear" or not indices:
             yield TensorRow(pattern, component, tensor, len(indices), self._parts(tensor, UNQUANTIZED))
             return
         counts: dict[Scheme, int] = {}
         for index in indices:
-            scheme = self.scheme_at(tensor, pattern.replace("{}", str(index), 1))
+            scheme = self._scheme(tensor, pattern.replace("{}", str(index), 1))
             counts[scheme] = counts.get(scheme, 0) + 1
         for scheme, count in counts.items():
             yield TensorRow(pattern, component, tensor, count, self._parts(tensor, scheme))
 
-    def scheme_at(self, tensor: Tensor, name: str) -> Scheme:
-        """How the tensor of this name is stored: as the files' headers tell, else as the config's rules say."""
+    def _scheme(self, tensor: Tensor, name: str) -> Scheme:
         precision = self.precision
-        if precision.measured is not None:
-            told = precision.measured.of(tensor.role, name)
-            if told is not None:
-                return told
         if tensor.use != "linear" or precision.scheme is UNQUANTIZED:
             return UNQUANTIZED
         if precision.quantized_roles and not tensor.role.startswith(precision.quantized_roles):
@@ -291,7 +269,7 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         dtype = self.precision.dtype if tensor.format is None else FORMATS[tensor.format]
         if scheme is UNQUANTIZED:
             return (Part("weight", dtype, tensor.elements // tensor.copies),)
-        return scheme.stored(tensor.shape[0], tensor.shape[-1], dtype)
+        return scheme.stored(tensor.shape[0], tensor.shape[1], dtype)
 
     def unique_parameters(self) -> int:
         """Parameters, each counted once: a tied head, buffers, scales and MTP layers add nothing."""

@@ -1,4 +1,4 @@
-"""Tensors and cache rows: the two things every part of a model states about itself.
+"""Tensors and cache rows: the two things every part of a model states about itself; and what its files hold.
 
 From tensors follow parameters, weight bytes under any quantization, and what one device keeps of them; from cache
 rows follows what a sequence costs in memory. Canonical shapes are [out, in]; a file may fuse or transpose them.
@@ -96,3 +96,25 @@ class StateRow(msgspec.Struct, frozen=True):
     format: str | None = None
     kernel: int = 0
     asked: str | None = None
+
+
+class StoredComponent(msgspec.Struct, frozen=True):
+    """What the files hold of one component: tensors, bytes, and bytes by format."""
+
+    name: str
+    tensors: int
+    bytes: int
+    formats: dict[str, int]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """What the files of a checkpoint hold, by their headers. Sizes in bytes; header_bytes is all that was read."""
+
+    kind: str
+    files: int
+    header_bytes: int
+    tensors: int
+    bytes: int
+    components: tuple[StoredComponent, ...]
+    unattributed_tensors: int
+    unattributed_bytes: int

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from narrows.models.dialects import DIALECTS
-from narrows.models.spec import ModelSpec, StoredComponent, component_of
-from narrows.models.stored.facts import Measured, StoredAs, format_named
+from narrows.models.spec import ModelSpec, TensorRow
+from narrows.models.stored.facts import Measured, format_named
 from narrows.models.stored.inventory import StoredTensor
 from narrows.models.stored.names import (
     SPLITS,
@@ -21,8 +20,8 @@ from narrows.models.stored.names import (
     pattern_of,
 )
 from narrows.models.stored.safetensors import BITS
-from narrows.models.tensors import Tensor
-from narrows.precision import UNQUANTIZED, Part, Scheme
+from narrows.models.tensors import StoredComponent, Tensor
+from narrows.precision import FORMATS, Part
 
 _PLAIN = frozenset(("F64", "F32", "F16", "BF16"))
 _FP8 = frozenset(("F8_E4M3", "F8_E5M2"))
@@ -44,17 +43,20 @@ Place = tuple[str, int | None]
 class Slot(msgspec.Struct):
     """A tensor of the table in one place, and what the files hold of it.
 
-    name: as the table spells it there. count: how many such tensors (experts, repeats in a tower). plain: elements
-    stored as floats that engines convert; other: elements by format of what they keep as it is.
+    pattern: its name in the table; name: with its layer. count, elements: of all such tensors (experts, repeats in a
+    tower). wanted: bytes by the rules; ruled_plain: the rules store it as it is. plain: elements found that are stored
+    as floats, which engines convert; other: elements by format of what they keep as it is.
     """
 
     tensor: Tensor
+    pattern: str
     name: str
     component: str
-    count: int
-    elements: int
-    scheme: Scheme
     served: bool = True
+    count: int = 0
+    elements: int = 0
+    wanted: int = 0
+    ruled_plain: bool = True
     touched: bool = False
     plain: int = 0
     other: dict[str, int] = {}
@@ -82,33 +84,35 @@ class _Target(msgspec.Struct, frozen=True):
 
 
 def slots_of(spec: ModelSpec) -> dict[Place, Slot]:
-    """Every place of the tensor table."""
-    names = DIALECTS[spec.dialect]
+    """Every place of the tensor table, as the rules fill it."""
     found: dict[Place, Slot] = {}
-    for component, tensor in spec.outer_tensors():
-        name = names[tensor.role]
-        found[tensor.role, None] = Slot(tensor, name, component, 1, tensor.elements, UNQUANTIZED)
+
+    def add(key: str, layer: int | None, row: TensorRow, served: bool = True) -> None:
+        name = row.name if layer is None else row.name.replace("{}", str(layer), 1)
+        slot = found.setdefault((key, layer), Slot(row.tensor, row.name, name, row.component, served))
+        slot.count += row.tensor.copies * row.count
+        slot.elements += row.elements
+        slot.wanted += row.stored_bytes
+        dtype = spec.precision.dtype if row.tensor.format is None else FORMATS[row.tensor.format]
+        slot.ruled_plain = slot.ruled_plain and len(row.parts) == 1 and row.parts[0].format == dtype
+
+    for row in spec.outer_rows():
+        add(row.tensor.role, None, row)
     for layer, indices in spec.kinds:
-        for tensor in layer.tensors():
-            for index in indices:
-                name = names[tensor.role].replace("{}", str(index), 1)
-                scheme = spec.scheme_at(tensor, name)
-                component = component_of(tensor.role)
-                found[tensor.role, index] = Slot(tensor, name, component, tensor.copies, tensor.elements, scheme)
+        for index in indices:
+            for row in spec.layer_rows(layer, (index,)):
+                add(row.tensor.role, index, row)
     for tower in spec.towers:
-        for pattern, count, tensor in tower.tensors:
-            scheme = spec.scheme_at(tensor, pattern)
-            slot = Slot(tensor, pattern, tower.name, count, tensor.elements * count, scheme, tower.served)
-            found[canonical(pattern_of(pattern)[0]), None] = slot
+        for row in spec.tower_rows(tower):
+            add(canonical(pattern_of(row.name)[0]), None, row, tower.served)
     return found
 
 
-def _patterns(spec: ModelSpec, slots: dict[Place, Slot]) -> dict[str, tuple[str, ...]]:
+def _patterns(slots: dict[Place, Slot]) -> dict[str, tuple[str, ...]]:
     """Canonical name pattern → roles, in the dialect's spelling and where files fuse or split otherwise."""
-    names = DIALECTS[spec.dialect]
-    roles = {role for role, _ in slots if role in names}
-    towers = {role for role, _ in slots if role not in names}
-    found: dict[str, tuple[str, ...]] = {pattern: (pattern,) for pattern in towers}
+    names = {role: slot.pattern for (role, _), slot in slots.items() if role == slot.tensor.role}
+    roles = set(names)
+    found: dict[str, tuple[str, ...]] = {role: (role,) for role, _ in slots if role not in names}
     by_name: dict[str, list[str]] = defaultdict(list)
     for role in sorted(roles):
         by_name[canonical(names[role])].append(role)
@@ -134,7 +138,7 @@ def _patterns(spec: ModelSpec, slots: dict[Place, Slot]) -> dict[str, tuple[str,
 def attribute(spec: ModelSpec, tensors: Iterable[StoredTensor], *, quantized: bool) -> Attribution:
     """Lay the tensors beside the table. quantized: packed and 8-bit weights are kept as they are, not converted."""
     slots = slots_of(spec)
-    patterns = _patterns(spec, slots)
+    patterns = _patterns(slots)
     converting = _PLAIN if quantized else _PLAIN | _FP8
     towers = tuple(dict.fromkeys(tower.name for tower in spec.towers))
     targets: dict[str, _Target] = {}
@@ -249,9 +253,7 @@ def _share(slots: list[tuple[Slot, int]], kept: _Kept) -> None:
 
 def measured(spec: ModelSpec, slots: Iterable[Slot]) -> Measured | None:
     """The places where the files hold something else than the rules say; None where there are none."""
-    table = {
-        (slot.tensor.role, slot.name): StoredAs(tuple(_parts(spec, slot))) for slot in slots if _differs(spec, slot)
-    }
+    table = {(slot.tensor.role, slot.name): tuple(_parts(spec, slot)) for slot in slots if _differs(spec, slot)}
     return Measured(table) if table else None
 
 
@@ -259,17 +261,15 @@ def _differs(spec: ModelSpec, slot: Slot) -> bool:
     if not slot.touched or not slot.served or slot.tensor.use == "buffer":
         return False
     if not slot.other:
-        return slot.scheme is not UNQUANTIZED or slot.plain != slot.elements
-    if slot.scheme is UNQUANTIZED:
+        return not slot.ruled_plain or slot.plain != slot.elements
+    if slot.ruled_plain:
         return True
-    shape, dtype = slot.tensor.shape, spec.precision.dtype
-    wanted = sum(part.bytes for part in slot.scheme.stored(shape[0], shape[-1], dtype)) * slot.count
-    return sum(part.bytes for part in _parts(spec, slot)) * slot.count != wanted
+    return sum(part.bytes for part in _parts(spec, slot)) * slot.count != slot.wanted
 
 
 def _parts(spec: ModelSpec, slot: Slot) -> Iterator[Part]:
     """What is stored of one of the slot's tensors; where they are not all alike, the mean, rounded up."""
-    dtype = spec.precision.dtype if slot.tensor.format is None else format_named("F32", 32)
+    dtype = spec.precision.dtype if slot.tensor.format is None else FORMATS[slot.tensor.format]
     if slot.plain:
         yield Part("weight", dtype, -(-slot.plain // slot.count))
     for form, elements in slot.other.items():

@@ -1,9 +1,12 @@
-"""What headers tell of single tensors, in the terms of the schemes: the parts that are stored, and so kept."""
+"""What headers tell of single tensors, in the terms of the tensor table: the parts that are stored, and so kept."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
+from narrows.models.spec import Layer, ModelSpec, TensorRow
 from narrows.precision import FORMATS, Format, Part, Scheme
 
 _NAMES = {
@@ -27,16 +30,6 @@ def format_named(stored: str, bits: int) -> Format:
     return FORMATS.get(_NAMES.get(stored, ""), Format(stored, bits))
 
 
-class StoredAs(Scheme, frozen=True):
-    """A weight of which the header tells the parts, whatever a rule would say."""
-
-    parts: tuple[Part, ...]
-
-    def stored(self, out: int, inner: int, dtype: Format) -> tuple[Part, ...]:
-        """The parts that the files hold, whatever the shape."""
-        return self.parts
-
-
 class Evident(Scheme, frozen=True):
     """A quantization that the headers show and no config names. What was not found of it is taken as unquantized."""
 
@@ -49,10 +42,22 @@ class Evident(Scheme, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True, eq=False):
-    """Where the files differ from the rules: (role, name with its layer) → what is stored of one such tensor."""
+    """Where the files differ from the rules: (role, name with its layer) → the parts of one such tensor."""
 
-    table: dict[tuple[str, str], StoredAs]
+    table: dict[tuple[str, str], tuple[Part, ...]]
 
-    def of(self, role: str, name: str) -> StoredAs | None:
-        """What the files hold of a tensor; None where it is as the rules say."""
-        return self.table.get((role, name))
+    def rows(self, rows: Iterable[TensorRow], layer: int | None = None) -> list[TensorRow]:
+        """Rows of the table with the parts that the files hold, where the rules say something else."""
+        return [self._told(row, row.name if layer is None else row.name.replace("{}", str(layer), 1)) for row in rows]
+
+    def layer_rows(self, plain: ModelSpec, layer: Layer, indices: Sequence[int]) -> list[TensorRow]:
+        """Rows of equal layers, those together that are stored alike. plain: the model by its rules."""
+        counts: dict[TensorRow, int] = {}
+        for index in indices:
+            for row in self.rows(plain.layer_rows(layer, (index,)), index):
+                counts[row] = counts.get(row, 0) + 1
+        return [msgspec.structs.replace(row, count=row.count * number) for row, number in counts.items()]
+
+    def _told(self, row: TensorRow, name: str) -> TensorRow:
+        parts = self.table.get((row.tensor.role, name))
+        return row if parts is None else msgspec.structs.replace(row, parts=parts)

@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from narrows.models.config import read_config
-from narrows.models.spec import ModelSpec, Stored, StoredComponent
+from narrows.models.spec import ModelSpec
 from narrows.models.stored.attribute import BEYOND, Attribution, Slot, attribute, measured
 from narrows.models.stored.choose import INDEX, SUFFIX
 from narrows.models.stored.directory import missing_text, read_directory, read_one
 from narrows.models.stored.evidence import dtype_shown, scheme_shown
 from narrows.models.stored.facts import Evident
 from narrows.models.stored.inventory import Inventory, Progress
+from narrows.models.tensors import Stored, StoredComponent
 from narrows.precision import UNQUANTIZED
 from narrows.text import BadInput, Text, printable
 from narrows.units import decimal
