@@ -370,7 +370,7 @@ def test_the_published_shape_of_deepseek_v3_is_as_its_config_says(tmp_path: Path
     plain = by_config(str(tmp_path))
     assert spec.checkpoint_bytes() == plain.checkpoint_bytes() == total
     assert resident(spec, 8) == resident(plain, 8)
-    assert spec.precision.measured is None
+    assert spec.measured is None
     assert len(spec.assumptions) == 1
 
 

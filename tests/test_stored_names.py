@@ -67,5 +67,5 @@ def test_every_tensor_finds_its_place_and_fills_it(row: dict[str, Any]) -> None:
     assert spec.stored is not None
     assert spec.stored.unattributed_tensors == 0
     assert spec.assumptions == plain.assumptions
-    assert spec.precision.measured is None
+    assert spec.measured is None
     assert spec.checkpoint_bytes() == sum(one.bytes for one in tensors) == 2 * plain.unique_parameters()

@@ -80,7 +80,6 @@ class Precision(msgspec.Struct, frozen=True):
 
     dtype: format of what is not quantized; assumed: the file does not say, so it was assumed.
     kv_cache: the checkpoint's own KV format (None: as dtype).
-    measured: what the headers of its files tell otherwise than the rules.
     """
 
     dtype: Format
@@ -90,7 +89,6 @@ class Precision(msgspec.Struct, frozen=True):
     quantized_roles: tuple[str, ...] = ()
     """Prefixes of the roles the scheme applies to; empty: every linear weight."""
     kv_cache: Format | None = None
-    measured: Measured | None = None
 
 
 class TensorRow(msgspec.Struct, frozen=True):
@@ -152,6 +150,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     assumptions: tuple[Text, ...] = ()
     stored: Stored | None = None
     """What the headers of its files hold, where they were read."""
+    measured: Measured | None = None
+    """Where they tell of single tensors otherwise than the rules of `precision`."""
 
     @property
     def layers(self) -> int:
@@ -210,12 +210,12 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def by_rules(self) -> ModelSpec:
         """The model as the config alone says it is stored."""
-        return msgspec.structs.replace(self, precision=msgspec.structs.replace(self.precision, measured=None))
+        return msgspec.structs.replace(self, measured=None)
 
     def layer_rows(self, layer: Layer, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of equal layers that stand at `indices` (of a pipeline stage, say)."""
-        if self.precision.measured is not None:
-            yield from self.precision.measured.layer_rows(self.by_rules, layer, indices)
+        if self.measured is not None:
+            yield from self.measured.layer_rows(self.by_rules, layer, indices)
             return
         names = DIALECTS[self.dialect]
         for tensor in layer.tensors():
@@ -223,8 +223,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def outer_rows(self) -> list[TensorRow]:
         """Rows of what stands before and after the layers: embedding, final norm, head."""
-        if self.precision.measured is not None:
-            return self.precision.measured.rows(self.by_rules.outer_rows())
+        if self.measured is not None:
+            return self.measured.rows(self.by_rules.outer_rows())
         names = DIALECTS[self.dialect]
         return [
             TensorRow(names[tensor.role], component, tensor, 1, self._parts(tensor, UNQUANTIZED))
@@ -233,8 +233,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def tower_rows(self, tower: Tower) -> list[TensorRow]:
         """Rows of a part beside the decoder."""
-        if self.precision.measured is not None:
-            return self.precision.measured.rows(self.by_rules.tower_rows(tower))
+        if self.measured is not None:
+            return self.measured.rows(self.by_rules.tower_rows(tower))
         return [
             TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, self._scheme(tensor, pattern)))
             for pattern, count, tensor in tower.tensors

@@ -86,10 +86,9 @@ def stored_model(config: dict[str, Any], found: Inventory, **reading: Any) -> Mo
     config = _with_dtype(config, found, notes)
     spec = _quantized(config, found, notes, reading)
     laid = attribute(spec, found.tensors, quantized=spec.precision.scheme is not UNQUANTIZED)
-    precision = msgspec.structs.replace(spec.precision, measured=measured(spec, laid.slots.values()))
     return msgspec.structs.replace(
         spec,
-        precision=precision,
+        measured=measured(spec, laid.slots.values()),
         stored=_facts(spec, found, laid),
         assumptions=(*spec.assumptions, *notes, *_differences(spec, laid), *_about_files(found)),
     )
