@@ -40,8 +40,10 @@ def official(data: bytes) -> list[tuple[str, str, tuple[int, ...], int]] | None:
     """What the official package reads of it."""
     import safetensors
 
+    # of no stated type
+    deserialize: Any = safetensors.deserialize
     try:
-        found = safetensors.deserialize(data)
+        found = deserialize(data)
     except safetensors.SafetensorError:
         return None
     return sorted((name, one["dtype"], tuple(one["shape"]), len(one["data"])) for name, one in found)

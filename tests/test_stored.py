@@ -19,6 +19,7 @@ from narrows.hardware import find_accelerator
 from narrows.memory.shard import shards
 from narrows.models import ModelSpec, load_model
 from narrows.models.stored import Inventory, StoredTensor
+from narrows.models.stored.attribute import MOST_PATTERNS
 from narrows.models.stored.model import stored_model
 from narrows.text import BadInput
 from scripts.make_shards import make
@@ -669,6 +670,15 @@ def test_whatever_the_names_every_byte_is_counted_once(names: dict[str, str]) ->
     assert sum(one.tensors for one in spec.stored.components) + spec.stored.unattributed_tensors == len(tensors)
     assert all(sum(one.formats.values()) == one.bytes for one in spec.stored.components)
     assert resident(spec)[0] >= 0
+
+
+def test_names_without_end_are_counted_and_not_looked_at(tmp_path: Path) -> None:
+    strange = [f"model.layers.1.mlp.x{i}" for i in range(MOST_PATTERNS + 5)] + ["model.norm" + "norm" * 100]
+    tensors = tuple(StoredTensor(name, "BF16", (1,), 2, "f") for name in strange)
+    spec = stored_model(LLAMA, Inventory("safetensors", "m", tensors, ("f",), 1), name="m")
+    assert spec.stored is not None
+    assert spec.stored.unattributed_tensors == 6
+    assert spec.checkpoint_bytes() == 2 * len(strange)
 
 
 # ---------------------------------------------------------------- the bar

@@ -29,6 +29,11 @@ BEYOND = "layers beyond the config"
 _MIXERS = ("attention", "linear attention", "state space", "short convolution")
 """Components that names do not always tell apart: a layer's own one holds."""
 
+MOST_PATTERNS = 20_000
+_LONGEST = 300
+"""Patterns of names that are looked at, and characters of one: real models have a few hundred, of 120 at most. What is
+beyond counts as of no known part."""
+
 _Kept = dict[str, list[int]]
 """Format → [plain elements, other elements]."""
 _Bins = dict[tuple[tuple[str, ...], int | None], _Kept]
@@ -81,6 +86,9 @@ class _Target(msgspec.Struct, frozen=True):
     roles: tuple[str, ...]
     layered: bool
     direct: bool
+
+
+_NOWHERE = _Target(None, (), False, False)
 
 
 def slots_of(spec: ModelSpec) -> dict[Place, Slot]:
@@ -153,6 +161,8 @@ def attribute(spec: ModelSpec, tensors: Iterable[StoredTensor], *, quantized: bo
     for tensor in tensors:
         pattern, numbers = pattern_of(tensor.name)
         target = targets.get(pattern)
+        if target is None and (len(targets) >= MOST_PATTERNS or len(pattern) > _LONGEST):
+            target = _NOWHERE
         if target is None:
             target = targets[pattern] = _target(canonical(pattern), patterns, slots, towers, spec)
         layer = int(numbers[0]) if target.layered and numbers else None
