@@ -52,7 +52,11 @@ PACKED = frozenset(
 _BESIDE = re.compile(r"_(blocks|scales)$")
 
 _BUFFERS = re.compile(r"(^|\.)(attn|attention|self_attn)\.(masked_)?bias$")
-_TABLES = re.compile(r"(inv_freq|position_ids|cos_cached|sin_cached|total_params)$")
+_TABLES = re.compile(
+    r"(inv_freq|position_ids|cos_cached|sin_cached|total_params|slope_rate|(query|key|diagonal)_decay|act_fn\.(beta|eps)"
+    r"|layer_scalar)$"
+)
+"""Buffers that transformers saves along: rotary tables, decays of MiniMax, constants of Apertus and Gemma 4."""
 _PREDICTION = re.compile(r"(^|\.)mtp|(^|\.)(enorm|hnorm|eh_proj|shared_head)(\.|$)")
 _TOWER = re.compile(r"vision|visual|image|patch_embed|audio|speech|multi_modal|mm_proj|aligner|(^|\.)projector|mlp1")
 _COMPONENTS = tuple(
@@ -70,7 +74,7 @@ _COMPONENTS = tuple(
         (r"mamba|mixer|ssm", "state space"),
         (r"conv", "short convolution"),
         (r"per_layer", "per-layer input"),
-        (r"mlp|feed_forward|ffn", "mlp"),
+        (r"mlp|feed_forward|ffn|_moe\.", "mlp"),
         (r"norm|ln_|(^|\.)ln\d?(\.|$)", "norms"),
     )
 )
