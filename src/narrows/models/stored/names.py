@@ -65,7 +65,7 @@ _COMPONENTS = tuple(
         (r"^\w+\.\{\}\.[^.]*(norm|ln_)[^.]*(\.|$)", "norms"),
         (r"shared_expert|shared_mlp", "shared expert"),
         (
-            r"router|mlp\.gate(\.weight|\.bias|$)|moe\.gate|feed_forward\.gate\.|e_score_correction|expert_bias",
+            r"router|mlp\.gate(\.weight|\.bias|$)|moe\.gate(\.|$)|feed_forward\.gate\.|e_score_correction|expert_bias",
             "router",
         ),
         (r"experts?(\.|_|$)", "experts"),
