@@ -48,6 +48,7 @@ readme: $(VENV)/.dev
 
 benchmark: $(VENV)/.dev
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/headers.py
 
 conformance: $(REFERENCE)/.ready
 	PYTHONPATH=. $(REFERENCE)/bin/python -m conformance $(CONFORM)

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +20,9 @@ from urllib.parse import unquote
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "fedcba9876543210fedcba9876543210fedcba98"
+
+LISTING = ""
+"""The "file" that stands for the list of a repository's files."""
 
 Answer = Callable[["Handler", str, str], None]
 """What a repository does with a request: (handler, revision, file)."""
@@ -39,6 +42,9 @@ class Hub:
     server: ThreadingHTTPServer
     repositories: dict[str, Answer] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
+    sent: int = 0
+    """Bytes of bodies that went out."""
+    connections: int = 0
 
     @property
     def url(self) -> str:
@@ -62,12 +68,20 @@ def started() -> Hub:
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def setup(self) -> None:
+        super().setup()
+        self.server.hub.connections += 1  # type: ignore[attr-defined]
+
     def do_GET(self) -> None:
         hub: Hub = self.server.hub  # type: ignore[attr-defined]
         path = unquote(self.path)
         hub.requests.append(Request(self.command, path, {k.lower(): v for k, v in self.headers.items()}))
-        repository, _, rest = path.strip("/").partition("/resolve/")
-        revision, _, file = rest.rpartition("/")
+        if path.startswith("/api/models/"):
+            repository, _, revision = path.removeprefix("/api/models/").partition("/revision/")
+            file = LISTING
+        else:
+            repository, _, rest = path.strip("/").partition("/resolve/")
+            revision, _, file = rest.rpartition("/")
         answer = hub.repositories.get(repository) or refuse(401, "RepoNotFound", "Invalid username or password.")
         answer(self, revision, file)
 
@@ -84,7 +98,12 @@ class Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.end_headers()
         if not self.head:
-            self.wfile.write(body)
+            self.write(body)
+
+    def write(self, body: bytes) -> None:
+        hub: Hub = self.server.hub  # type: ignore[attr-defined]
+        self.wfile.write(body)
+        hub.sent += len(body)
 
     def hang_up(self) -> None:
         self.close_connection = True
@@ -107,12 +126,64 @@ def files(contents: dict[str, bytes], **revisions: str) -> Answer:
         commit = known.get(revision) or (revision if revision in known.values() else None)
         if commit is None:
             refuse(404, "RevisionNotFound")(self, revision, file)
+        elif file == LISTING:
+            self.reply(200, {"Content-Type": "application/json"}, listing(contents, commit))
         elif file not in contents:
             refuse(404, "EntryNotFound", commit=commit)(self, revision, file)
         else:
             self.reply(200, {"Content-Type": "text/plain", **about(contents[file], commit)}, contents[file])
 
     return answer
+
+
+def listing(names: Iterable[str], commit: str = COMMIT) -> bytes:
+    """The hub's description of a repository, as far as narrows reads it."""
+    return json.dumps({"sha": commit, "siblings": [{"rfilename": name} for name in names]}).encode()
+
+
+@dataclass
+class Large:
+    """A file of which only the beginning matters: the rest is zeros, as many as the size says."""
+
+    begin: bytes
+    size: int
+
+    def cut(self, first: int, end: int) -> bytes:
+        end = min(end, self.size)
+        return self.begin[first:end] + bytes(max(0, end - max(first, len(self.begin))))
+
+
+def serve(self: Handler, file: Large, *, ranges: bool = True, chunk: int = 1 << 16) -> None:
+    """A large file: the range that was asked for, or all of it from a server that knows no ranges."""
+    asked = self.headers.get("Range", "")
+    common = {"Content-Type": "application/octet-stream"}
+    if ranges and asked.startswith("bytes="):
+        first, last = map(int, asked.removeprefix("bytes=").split("-"))
+        body = file.cut(first, last + 1)
+        where = f"bytes {first}-{first + len(body) - 1}/{file.size}"
+        self.reply(206, {**common, "Content-Range": where}, body)
+        return
+    self.send_response(200)
+    self.send_header("Content-Length", str(file.size))
+    self.end_headers()
+    try:
+        for first in range(0, file.size, chunk):
+            self.write(file.cut(first, first + chunk))
+    except OSError:
+        self.close_connection = True
+
+
+def weights(config: bytes, large: dict[str, Large], answer: Callable[[Handler, Large], None] = serve) -> Answer:
+    """A repository with a config and large files. answer: what is done for one of those."""
+    plain = files({"config.json": config, **dict.fromkeys(large, b"")})
+
+    def answered(self: Handler, revision: str, file: str) -> None:
+        if file in large:
+            answer(self, large[file])
+        else:
+            plain(self, revision, file)
+
+    return answered
 
 
 def refuse(status: int, code: str = "", message: str = "", commit: str = "", **more: str) -> Answer:
@@ -137,6 +208,8 @@ for line in sys.stdin:
         spec = load_model(asked.pop("name"), **asked)
         said = {"name": spec.name, "source": spec.source, "assumptions": [str(one) for one in spec.assumptions],
                 "parameters": spec.unique_parameters(), "bytes": spec.checkpoint_bytes()}
+        if spec.stored is not None:
+            said["stored"] = [spec.stored.files, spec.stored.tensors, spec.stored.header_bytes]
     except BadInput as error:
         said = {"error": str(error)}
     if "huggingface_hub" in sys.modules:
@@ -163,11 +236,13 @@ class Client:
         home.mkdir(exist_ok=True)
         self.log = home.parent / f"{home.name}-{len(list(home.parent.iterdir()))}.stderr"
         self.process: subprocess.Popen[str] | None = None
+        self.prepare = ""
+        """Code that the process runs first."""
 
     def __call__(self, name: str, **arguments: Any) -> dict[str, Any]:
         if self.process is None:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", WORKER],
+                [sys.executable, "-c", self.prepare + WORKER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.log.open("w"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from narrows.models import ModelSpec, read_config
-from narrows.models.spec import TensorRow
+from narrows.models.tensors import TensorRow
 from narrows.text import BadInput
 
 LLAMA: dict[str, Any] = {

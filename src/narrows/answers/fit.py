@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -154,12 +154,14 @@ def fit(
     assume: str | None = None,
     cache_type_v: str | None = None,
     swa_full: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Does `model` fit on `gpu` (one or several to compare), and how much work fits beside it?
 
     batch: sequences at once (None: as many as fit). max_len: tokens per sequence, prompt and answer (None: the
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
-    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. Raises BadInput.
+    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. progress: told
+    (headers read, headers in all) while files are read. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
     that holds it: its flags stand for the options that are not given here.
@@ -200,7 +202,7 @@ def fit(
         said = {**_pasted(pasted, notes), **said}
     wanted = {**asked, **said}
     batch = wanted["batch"]
-    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume)
+    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
     if pasted is not None and "gpu_layers" in pasted.options:
         from narrows.engines.llamacpp_command import all_layers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models import ModelSpec
+from narrows.models.tensors import Stored
 from narrows.precision import Format
 
 
@@ -12,7 +13,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """Logical sizes: a window keeps min(length, window) tokens, state is as the reference implementation keeps it.
 
     cache_elements, kv_bytes_per_sequence: one sequence of `length` tokens, all layers. kv_bytes_per_token: what the
-    next token adds at that length (0 beyond every window). Sizes in bytes.
+    next token adds at that length (0 beyond every window). Sizes in bytes. stored: what the files hold, where their
+    headers were read; checkpoint_bytes is exactly that then.
     """
 
     name: str
@@ -31,6 +33,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
     kv_bytes_per_token: int
     kv_bytes_per_sequence: int
     state_bytes_per_sequence: int
+    stored: Stored | None = None
 
 
 def model_facts(model: ModelSpec, length: int, kv: Format | None = None) -> ModelFacts:
@@ -53,4 +56,5 @@ def model_facts(model: ModelSpec, length: int, kv: Format | None = None) -> Mode
         kv_bytes_per_token=model.kv_bytes_per_token(length, kv),
         kv_bytes_per_sequence=model.kv_bytes_per_sequence(length, kv),
         state_bytes_per_sequence=model.state_bytes_per_sequence(),
+        stored=model.stored,
     )

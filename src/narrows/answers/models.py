@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import msgspec
 
@@ -132,12 +133,14 @@ def model(
     kv_cache_dtype: str = "auto",
     assume: str | None = None,
     quantization: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ModelDetail:
     """One model at `length` tokens (None: its own limit, 4096 where it names none). Raises BadInput.
 
-    quantization: a file type of llama.cpp (`Q4_K_M`), as which the model is taken to be stored.
+    quantization: a file type of llama.cpp (`Q4_K_M`), as which the model is taken to be stored. progress: told
+    (headers read, headers in all) while files are read.
     """
-    spec = source if isinstance(source, ModelSpec) else load_model(source, assume=assume)
+    spec = source if isinstance(source, ModelSpec) else load_model(source, assume=assume, progress=progress)
     if quantization is not None:
         spec = stored_as_named(spec, quantization)
     length = (spec.max_length or 4096) if length is None else whole("--length", length)
@@ -314,8 +317,17 @@ def _components(spec: ModelSpec) -> tuple[Component, ...]:
     formats: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in spec.tensor_table():
         parameters[row.component] += row.elements if row.tensor.use != "buffer" else 0
+        if spec.stored is not None:
+            continue
         for part in row.parts:
             formats[row.component][part.format.name] += part.bytes * row.tensor.copies * row.count
+    if spec.stored is not None:
+        for one in spec.stored.components:
+            parameters.setdefault(one.name, 0)
+            formats[one.name] = dict(one.formats)
+        if spec.stored.unattributed_bytes:
+            parameters["names of no known part"] = 0
+            formats["names of no known part"] = {"": spec.stored.unattributed_bytes}
     return tuple(
         Component(name, parameters[name], sum(formats[name].values()), dict(formats[name])) for name in parameters
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option, plot
+from narrows.cli.options import as_json, emit, lang, option, plot, waiting
 from narrows.report.i18n import _
 from narrows.text import BadInput
 
@@ -20,7 +20,7 @@ def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
 
             options[name] = size("--" + name.replace("_", "-"), options[name])
     _llama_options(options)
-    answer = fit(model, **options)
+    answer = fit(model, progress=waiting(), **options)
     if plot is not None:
         from narrows.report.charts import save
         from narrows.report.fit_chart import fit_chart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option
+from narrows.cli.options import as_json, emit, lang, option, waiting
 from narrows.report.i18n import _
 
 
@@ -22,10 +22,15 @@ def _run(
     if model is None:
         emit(answers.models(find), as_json)
     else:
-        found = answers.model(
-            model, length=length, kv_cache_dtype=kv_cache_dtype, quantization=quantization, assume=assume
+        answer = answers.model(
+            model,
+            length=length,
+            kv_cache_dtype=kv_cache_dtype,
+            quantization=quantization,
+            assume=assume,
+            progress=waiting(),
         )
-        emit(found, as_json)
+        emit(answer, as_json)
 
 
 command = click.Command(

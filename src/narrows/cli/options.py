@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +13,10 @@ from narrows.report.i18n import LANGUAGES, _
 
 if TYPE_CHECKING:
     from narrows.answers.base import Printed
+    from narrows.cli.progress import Bar
+
+PATIENCE = 1.0
+"""Seconds of reading before a bar is shown."""
 
 
 def lang() -> click.Option:
@@ -32,6 +39,24 @@ def plot() -> click.Option:
 def option(*names: str, **settings: Any) -> click.Option:
     """A plain option."""
     return click.Option(list(names), **settings)
+
+
+def waiting() -> Callable[[int, int], None]:
+    """What is told (done, total) while headers are read: a bar on a terminal, once it takes longer than a second."""
+    begun = time.monotonic()
+    bar: Bar | None = None
+
+    def told(done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None:
+            if done >= total or time.monotonic() - begun < PATIENCE or not sys.stderr.isatty():
+                return
+            from narrows.cli.progress import Bar
+
+            bar = Bar(total)
+        bar.to(done, total)
+
+    return told
 
 
 def emit(answer: Printed, as_json: bool) -> None:

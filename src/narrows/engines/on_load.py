@@ -40,7 +40,7 @@ def as_kept(model: ModelSpec, wanted: str | None, engine: str, assumptions: list
     if scheme == precision.scheme:
         return model
     assumptions.append(Text("double quantization is undone while the weights load, as vLLM does"))
-    return msgspec.structs.replace(model, precision=msgspec.structs.replace(precision, scheme=scheme))
+    return msgspec.structs.replace(model, precision=msgspec.structs.replace(precision, scheme=scheme), measured=None)
 
 
 def _made_on_load(model: ModelSpec, wanted: str, engine: str, assumptions: list[Text]) -> ModelSpec:
@@ -86,7 +86,8 @@ def _made_on_load(model: ModelSpec, wanted: str, engine: str, assumptions: list[
             Text("the engine may hold the weights unquantized before it converts them, so loading can need more memory")
         )
     precision = msgspec.structs.replace(model.precision, scheme=made.rule, quantized_roles=made.roles)
-    return msgspec.structs.replace(model, precision=precision)
+    # what the files hold is not what the engine keeps of them
+    return msgspec.structs.replace(model, precision=precision, measured=None)
 
 
 def partitioned(model: ModelSpec, tp: int, engine: str) -> tuple[Text, ...]:

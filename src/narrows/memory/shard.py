@@ -13,8 +13,8 @@ from collections.abc import Iterable
 import msgspec
 
 from narrows.deployment import Deployment, stages
-from narrows.models.spec import Layer, TensorRow
-from narrows.models.tensors import CacheRow
+from narrows.models.spec import Layer
+from narrows.models.tensors import CacheRow, TensorRow
 from narrows.precision import FORMATS
 
 

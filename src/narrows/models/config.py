@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 from narrows.models.catalogue import CatalogueEntry, catalogue_entry
 from narrows.models.fields import Fields
 from narrows.models.module_schemes import as_written, called_quantized
+from narrows.models.paths import gguf_of, looks_like_path, short, weights_of
 from narrows.models.quantization import BESIDE, merge_beside, with_quantization
 from narrows.models.readers import FAMILIES, reader_of
 from narrows.models.readers.ignored import IGNORED
@@ -25,9 +27,17 @@ MOST_BYTES = 16 * 2**20
 """The largest config.json seen (a per-tensor quantization list) is 2.7 MB."""
 
 
-def load_model(source: str, *, assume: str | None = None, online: bool = True) -> ModelSpec:
+def load_model(
+    source: str,
+    *,
+    assume: str | None = None,
+    online: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> ModelSpec:
     """The model that `source` names: a config.json, a directory that holds one, `-` (stdin), a catalogue name, hub id.
 
+    Of a directory the headers of its safetensors files are read as well, and of a hub id by range requests; a
+    config.json stands for itself. progress: told (headers read, headers in all).
     The hub is asked for an `org/name` that is not in the catalogue, and for any `org/name@revision`; online=False keeps
     to the hub's local cache. assume: read an unknown architecture as this `model_type`, and say so. Raises BadInput
     with what to do.
@@ -36,17 +46,17 @@ def load_model(source: str, *, assume: str | None = None, online: bool = True) -
         raise BadInput("no model given; name a config.json, a directory that holds one, or a model of 'narrows models'")
     if source == "-":
         return read_config(_decode(_stdin(), "stdin"), name="stdin", assume=assume)
-    if _looks_like_path(source):
-        return _from_path(source, assume)
+    if looks_like_path(source):
+        return _from_path(source, assume, progress)
     asked = _hub_id(source)
     if asked is not None and asked[1] is not None:
-        return _from_hub(*asked, assume, online, miss=None)
+        return _from_hub(*asked, assume, online, None, progress)
     try:
         entry = catalogue_entry(source)
     except BadInput as miss:
         if asked is None:
             raise
-        return _from_hub(*asked, assume, online, miss)
+        return _from_hub(*asked, assume, online, miss, progress)
     return catalogued(entry, assume=assume)
 
 
@@ -69,7 +79,12 @@ def _hub_id(source: str) -> tuple[str, str | None] | None:
 
 
 def _from_hub(
-    repository: str, revision: str | None, assume: str | None, online: bool, miss: BadInput | None
+    repository: str,
+    revision: str | None,
+    assume: str | None,
+    online: bool,
+    miss: BadInput | None,
+    progress: Callable[[int, int], None] | None,
 ) -> ModelSpec:
     """The model of a repository. miss: what the catalogue said, which holds where the hub must not be asked."""
     from narrows.models.hub import find
@@ -92,7 +107,12 @@ def _from_hub(
                 files=", ".join(found.unsure),
             ),
         )
-    spec = read_config(config, name=repository, source=found.source, assume=assume)
+    from narrows.models.stored.model import hub_model
+
+    reading = {"name": repository, "source": found.source, "assume": assume}
+    # a hub that was silent a moment ago is not asked again
+    online = online and not found.notes
+    spec = hub_model(config, repository, os.path.dirname(found.path), online, progress, reading)
     return msgspec.structs.replace(spec, assumptions=(*notes, *spec.assumptions)) if notes else spec
 
 
@@ -105,49 +125,44 @@ def _stdin() -> bytes:
         raise BadInput("'{path}' cannot be read: {reason}", path="stdin", reason=error.strerror or str(error)) from None
 
 
-def _looks_like_path(source: str) -> bool:
-    if "\0" in source:
-        raise BadInput("a model name cannot hold a NUL character")
-    return (
-        os.path.exists(source) or source.endswith((".json", ".gguf", os.sep)) or source.startswith((".", os.sep, "~"))
-    )
-
-
-def _from_path(source: str, assume: str | None) -> ModelSpec:
+def _from_path(source: str, assume: str | None, progress: Callable[[int, int], None] | None) -> ModelSpec:
     path = os.path.expanduser(source)
-    stored = _gguf_of(path)
+    stored = gguf_of(path)
     if stored is not None:
         from narrows.models.stored.gguf_model import read_gguf
 
         return read_gguf(stored)
-    if os.path.isdir(path):
+    weights = weights_of(path)
+    if weights is not None:
+        from narrows.models.stored.model import no_config
+
+        path = os.path.join(path if os.path.isdir(path) else os.path.dirname(path), "config.json")
+        if not os.path.exists(path):
+            raise no_config(weights)
+    elif os.path.isdir(path):
         directory, path = path, os.path.join(path, "config.json")
         if not os.path.exists(path):
             raise BadInput(
                 "directory '{path}' holds no config.json; give the directory as downloaded from the hub, or a "
                 "config.json itself",
-                path=_short(directory),
+                path=short(directory),
             )
     config = _with_companions(path)
     stated = config.get("_name_or_path")
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     label = folder if os.path.basename(path) == "config.json" else os.path.basename(path)
-    return read_config(config, name=stated if isinstance(stated, str) and stated else label, source=path, assume=assume)
+    reading: dict[str, Any] = {
+        "name": stated if isinstance(stated, str) and stated else label,
+        "source": path,
+        "assume": assume,
+    }
+    if weights is not None:
+        from narrows.models.stored.model import read_local, stored_model
 
-
-def _gguf_of(path: str) -> str | None:
-    """The GGUF file that a path means: itself, or the one model in a directory that holds no other weights."""
-    if path.lower().endswith(".gguf") and not os.path.isdir(path):
-        return path
-    with suppress(OSError):
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                return path if file.read(4) == b"GGUF" else None
-        if any(name.lower().endswith(".gguf") for name in os.listdir(path)):
-            from narrows.models.stored.gguf_model import gguf_in
-
-            return gguf_in(path)
-    return None
+        found = read_local(weights, progress)
+        if found is not None:
+            return stored_model(config, found, **reading)
+    return read_config(config, **reading)
 
 
 def _with_companions(path: str) -> dict[str, Any]:
@@ -165,11 +180,11 @@ def _read(path: str) -> bytes:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise BadInput("'{path}' is not a regular file; give a config.json", path=_short(path))
+            raise BadInput("'{path}' is not a regular file; give a config.json", path=short(path))
         if status.st_size > MOST_BYTES:
             raise BadInput(
                 "'{path}' is {size} MB, more than any config.json (limit {most} MB); give the config, not the weights",
-                path=_short(path),
+                path=short(path),
                 size=status.st_size // 10**6,
                 most=MOST_BYTES // 2**20,
             )
@@ -178,11 +193,11 @@ def _read(path: str) -> bytes:
     except FileNotFoundError:
         raise BadInput(
             "'{path}' does not exist; give a config.json, a directory that holds one, or a model of 'narrows models'",
-            path=_short(path),
+            path=short(path),
         ) from None
     except OSError as error:
         raise BadInput(
-            "'{path}' cannot be read: {reason}", path=_short(path), reason=error.strerror or str(error)
+            "'{path}' cannot be read: {reason}", path=short(path), reason=error.strerror or str(error)
         ) from None
 
 
@@ -203,20 +218,20 @@ def _loads(data: bytes) -> Any:
 def _decode(data: bytes, path: str) -> dict[str, Any]:
     if len(data) > MOST_BYTES:
         raise BadInput(
-            "'{path}' is larger than any config.json (limit {most} MB)", path=_short(path), most=MOST_BYTES // 2**20
+            "'{path}' is larger than any config.json (limit {most} MB)", path=short(path), most=MOST_BYTES // 2**20
         )
     try:
         value = _loads(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadInput(
             "'{path}' is not valid JSON ({reason}); download it again, or give another file",
-            path=_short(path),
+            path=short(path),
             reason=str(error)[:120] or "nested too deeply",
         ) from None
     if not isinstance(value, dict):
         raise BadInput(
             "'{path}' holds a JSON {kind}, and a config.json is an object of fields",
-            path=_short(path),
+            path=short(path),
             kind={list: "list", str: "string", type(None): "null"}.get(type(value), "value"),
         )
     return value
@@ -346,8 +361,3 @@ def _families(name: Any) -> str:
             return found + ", …"
         found += f", {family}" if found else family
     return found
-
-
-def _short(path: str) -> str:
-    shown = printable(path)
-    return shown if len(shown) <= 100 else "…" + shown[-99:]

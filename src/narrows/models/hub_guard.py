@@ -40,7 +40,7 @@ class Guard:
     """
 
     def __init__(self, endpoint: str, seconds: float, most: int) -> None:
-        self.origin = _origin(endpoint)
+        self.origin = origin(endpoint)
         self.end = time.monotonic() + seconds
         self.most = most
         self.tried: Counter[tuple[str, str]] = Counter()
@@ -90,7 +90,7 @@ class Guard:
         request.extensions["timeout"] = {k: left if v is None else min(v, left) for k, v in waits.items()}
         # compressed, it could be any size
         request.headers["Accept-Encoding"] = "identity"
-        if _origin(str(request.url)) != self.origin:
+        if origin(str(request.url)) != self.origin:
             for header in ("Authorization", "Cookie"):
                 request.headers.pop(header, None)
 
@@ -142,7 +142,8 @@ def transport_error(error: Exception) -> Unreachable | None:
     return Unreachable(reason_of(error)) if kinds & {"HTTPError", "TransportError", "InvalidURL"} else None
 
 
-def _origin(url: str) -> tuple[str, str, int | None]:
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port: what a token must not leave."""
     parts = urlsplit(url)
     return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,10 +13,13 @@ from narrows.models.dialects import DIALECTS
 from narrows.models.feedforward import FeedForward
 from narrows.models.mixers import Mixer
 from narrows.models.module_schemes import Share, check_count, reached, scheme_of, shares, tower_schemes
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.tensors import CacheRow, StateRow, Stored, Tensor, TensorRow
 from narrows.precision import FORMATS, UNQUANTIZED, Exclusions, Format, Overrides, Part, Scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.text import Text
+
+if TYPE_CHECKING:
+    from narrows.models.stored.facts import Measured
 
 
 class Norms(msgspec.Struct, frozen=True):
@@ -125,32 +129,6 @@ class Precision(msgspec.Struct, frozen=True):
         return ", ".join(list(found)[:3]) + (", …" if len(found) > 3 else "")
 
 
-class TensorRow(msgspec.Struct, frozen=True):
-    """One row of the tensor table: `count` tensors of this name pattern and shape, and what the file stores of each."""
-
-    name: str
-    component: str
-    tensor: Tensor
-    count: int
-    parts: tuple[Part, ...]
-    """Stored parts of one copy."""
-
-    @property
-    def elements(self) -> int:
-        """Parameters (or buffer elements) of all rows' tensors."""
-        return self.tensor.elements * self.count
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes in the checkpoint."""
-        return sum(part.bytes for part in self.parts) * self.tensor.copies * self.count
-
-    @property
-    def stored_elements(self) -> int:
-        """Elements in the checkpoint as its header counts them (packed integers count once)."""
-        return sum(part.elements for part in self.parts) * self.tensor.copies * self.count
-
-
 class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     """One model: immutable, complete, and the only source of every figure about it.
 
@@ -188,6 +166,10 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     towers: tuple[Tower, ...] = ()
     source: str = ""
     assumptions: tuple[Text, ...] = ()
+    stored: Stored | None = None
+    """What the headers of its files hold, where they were read."""
+    measured: Measured | None = None
+    """Where they tell of single tensors otherwise than the rules of `precision`."""
 
     @property
     def layers(self) -> int:
@@ -245,8 +227,16 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             rows += self.tower_rows(tower)
         return rows
 
+    @cached_property
+    def by_rules(self) -> ModelSpec:
+        """The model as the config alone says it is stored."""
+        return msgspec.structs.replace(self, measured=None)
+
     def layer_rows(self, layer: Layer, indices: Sequence[int]) -> Iterator[TensorRow]:
         """Rows of equal layers that stand at `indices` (of a pipeline stage, say)."""
+        if self.measured is not None:
+            yield from self.measured.layer_rows(self.by_rules, layer, indices)
+            return
         names = self._names
         for tensor in layer.tensors():
             yield from self._tensor_rows(names[tensor.role], tensor, indices)
@@ -259,6 +249,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def outer_rows(self) -> list[TensorRow]:
         """Rows of what stands before and after the layers: embedding, final norm, head."""
+        if self.measured is not None:
+            return self.measured.rows(self.by_rules.outer_rows())
         names = self._names
         return [
             TensorRow(
@@ -269,6 +261,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def tower_rows(self, tower: Tower) -> list[TensorRow]:
         """Rows of a part beside the decoder."""
+        if self.measured is not None:
+            return self.measured.rows(self.by_rules.tower_rows(tower))
         return [
             TensorRow(pattern, tower.name, tensor, count, self._parts(tensor, scheme, pattern))
             for pattern, repeats, tensor in tower.tensors
@@ -344,6 +338,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def checkpoint_bytes(self) -> int:
         """Bytes of all stored tensors, packed and with scales, MTP layers included; file headers are not."""
+        if self.stored is not None:
+            return self.stored.bytes
         return sum(row.stored_bytes for row in self.tensor_table())
 
     def cache_rows(self) -> Iterator[tuple[int, CacheRow]]:

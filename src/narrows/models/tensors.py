@@ -1,4 +1,4 @@
-"""Tensors and cache rows: the two things every part of a model states about itself.
+"""Tensors and cache rows: the two things every part of a model states about itself; and what its files hold.
 
 From tensors follow parameters, weight bytes under any quantization, and what one device keeps of them; from cache
 rows follows what a sequence costs in memory. Canonical shapes are [out, in]; a file may fuse or transpose them.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+
+from narrows.precision import Part
 
 Use = Literal["linear", "plain", "table", "vector", "buffer", "built"]
 """linear: a matrix that multiplies and may be quantized. plain: one that multiplies but that no scheme quantizes
@@ -105,3 +107,51 @@ class StateRow(msgspec.Struct, frozen=True):
     format: str | None = None
     kernel: int = 0
     asked: str | None = None
+
+
+class StoredComponent(msgspec.Struct, frozen=True):
+    """What the files hold of one component: tensors, bytes, and bytes by format."""
+
+    name: str
+    tensors: int
+    bytes: int
+    formats: dict[str, int]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """What the files of a checkpoint hold, by their headers. Sizes in bytes; header_bytes is all that was read."""
+
+    kind: str
+    files: int
+    header_bytes: int
+    tensors: int
+    bytes: int
+    components: tuple[StoredComponent, ...]
+    unattributed_tensors: int
+    unattributed_bytes: int
+
+
+class TensorRow(msgspec.Struct, frozen=True):
+    """One row of the tensor table: `count` tensors of this name pattern and shape, and what the file stores of each."""
+
+    name: str
+    component: str
+    tensor: Tensor
+    count: int
+    parts: tuple[Part, ...]
+    """Stored parts of one copy."""
+
+    @property
+    def elements(self) -> int:
+        """Parameters (or buffer elements) of all rows' tensors."""
+        return self.tensor.elements * self.count
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes in the checkpoint."""
+        return sum(part.bytes for part in self.parts) * self.tensor.copies * self.count
+
+    @property
+    def stored_elements(self) -> int:
+        """Elements in the checkpoint as its header counts them (packed integers count once)."""
+        return sum(part.elements for part in self.parts) * self.tensor.copies * self.count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.answers.models import LayerKind, ModelDetail, ModelList
+from narrows.answers.models import Component, LayerKind, ModelDetail, ModelList
 from narrows.report.console import Column, Paragraph, Part, Table
 from narrows.report.i18n import _, say
 from narrows.report.words import word
@@ -56,6 +56,7 @@ def model_report(answer: ModelDetail) -> list[Part]:
             f"{decimal(answer.checkpoint_bytes)} = {binary(answer.checkpoint_bytes)}"
             f" ({_stored(answer.dtype, answer.quantization)})",
         ),
+        *_read_from(answer),
         (_("longest sequence"), count(answer.max_length) if answer.max_length else "?"),
         (_("vocabulary × hidden size"), f"{count(answer.vocab)} × {count(answer.hidden)}"),
         (_("head"), _("tied to the embedding") if answer.head_tied else _("its own")),
@@ -86,7 +87,7 @@ def model_report(answer: ModelDetail) -> list[Part]:
         Table(
             [Column(_("component")), Column(_("parameters"), "right"), Column(_("stored"), "right"), Column(_("as"))],
             [
-                (word(one.name), count(one.parameters), decimal(one.stored_bytes), ", ".join(one.formats))
+                (word(one.name), count(one.parameters), decimal(one.stored_bytes), _formats(answer, one))
                 for one in answer.components
             ],
         ),
@@ -100,6 +101,24 @@ def model_report(answer: ModelDetail) -> list[Part]:
         *(Paragraph("· " + say(text), "dim") for text in answer.assumptions),
         *(Paragraph(_("source: {source}").format(source=source), "dim") for source in answer.sources),
     ]
+
+
+def _formats(answer: ModelDetail, one: Component) -> str:
+    """Formats of a component; with their bytes where the files were read and there are several."""
+    if answer.stored is None or len(one.formats) < 2:
+        return ", ".join(one.formats)
+    return ", ".join(f"{name} {decimal(size)}" for name, size in sorted(one.formats.items(), key=lambda of: -of[1]))
+
+
+def _read_from(answer: ModelDetail) -> list[tuple[str, str]]:
+    """What was read beside the config: files of weights, of which only the headers."""
+    stored = answer.stored
+    if stored is None:
+        return []
+    read = _("config.json, {files} {kind} headers ({size})").format(
+        files=count(stored.files), kind=stored.kind, size=decimal(stored.header_bytes)
+    )
+    return [(_("read from"), read)]
 
 
 def _where(kind: LayerKind) -> str:

@@ -193,7 +193,7 @@ def quantized(spec: ModelSpec, kind: FileType) -> ModelSpec:
         notes += (Text("a GGUF file holds the decoder only; vision is a file of its own (mmproj) and not counted"),)
     if any(not tower.unique for tower in spec.towers):
         notes += (Text("layers for the prediction of further tokens (MTP) are not counted; some GGUF files have them"),)
-    bare = msgspec.structs.replace(spec, towers=(), assumptions=(*spec.assumptions, *notes))
+    bare = msgspec.structs.replace(spec, towers=(), stored=None, measured=None, assumptions=(*spec.assumptions, *notes))
     return stored_as(bare, (StoredTensor(name, types[name], prod(dims)) for name, dims in rows), kind.name)
 
 
