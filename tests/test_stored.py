@@ -345,8 +345,8 @@ def test_mtp_layers_are_stored_and_not_loaded(tmp_path: Path) -> None:
     spec, plain = load_model(path), by_config(path)
     ahead = {name: one for name, one in deepseek().items() if ".layers.3." in name}
     assert spec.checkpoint_bytes() == plain.checkpoint_bytes() == bytes_of(deepseek())
-    for tp in (1, 2, 4):
-        assert resident(spec, tp) == resident(plain, tp)
+    # (more ranks would cut through blocks of FP8)
+    assert resident(spec) == resident(plain)
     assert spec.stored is not None
     assert {one.name: (one.tensors, one.bytes) for one in spec.stored.components}["MTP layer"] == (
         len(ahead),
@@ -428,6 +428,7 @@ def nvfp4(out: int, inner: int) -> dict[str, Any]:
 COMPRESSED = {
     "quant_method": "compressed-tensors",
     "format": "pack-quantized",
+    "ignore": ["lm_head"],
     "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 128}}},
 }
 SCHEMES: dict[str, tuple[Any, dict[str, Any]]] = {
