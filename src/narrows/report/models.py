@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from narrows.answers.models import Component, LayerKind, ModelDetail, ModelList
+from collections.abc import Iterator
+
+from narrows.answers.models import ModelDetail, ModelList
+from narrows.answers.structure import CacheTerm, Component, LayerKind
 from narrows.report.console import Column, Paragraph, Part, Table
 from narrows.report.i18n import _, say
 from narrows.report.words import word
@@ -61,39 +64,21 @@ def model_report(answer: ModelDetail) -> list[Part]:
         (_("vocabulary × hidden size"), f"{count(answer.vocab)} × {count(answer.hidden)}"),
         (_("head"), _("tied to the embedding") if answer.head_tied else _("its own")),
     ]
-    cache = [
-        (_("next token"), binary(answer.kv_bytes_per_token), count(answer.kv_bytes_per_token)),
-        (_("one sequence"), binary(answer.kv_bytes_per_sequence), count(answer.kv_bytes_per_sequence)),
-    ]
-    if answer.state_bytes_per_sequence:
-        state = answer.state_bytes_per_sequence
-        cache.append((_("constant state"), binary(state), count(state)))
     return [
         Paragraph(head, "heading"),
         Table([Column(""), Column("")], facts),
         Table(
-            [
-                Column(_("layers"), "right"),
-                Column(_("at")),
-                Column(_("mixer")),
-                Column(_("feed-forward")),
-                Column(_("parameters each"), "right"),
-            ],
-            [
-                (str(kind.count), _where(kind), say(kind.mixer), say(kind.feed_forward), parameters(kind.parameters))
-                for kind in answer.layer_kinds
-            ],
+            [Column(_("structure")), Column(_("parameters"), "right"), Column(_("stored"), "right"), Column(_("as"))],
+            list(_tree(answer)),
         ),
         Table(
-            [Column(_("component")), Column(_("parameters"), "right"), Column(_("stored"), "right"), Column(_("as"))],
             [
-                (word(one.name), count(one.parameters), decimal(one.stored_bytes), _formats(answer, one))
-                for one in answer.components
+                Column(_("cache")),
+                Column(_("law for T tokens")),
+                Column(_("size"), "right"),
+                Column(_("bytes"), "right"),
             ],
-        ),
-        Table(
-            [Column(_("cache")), Column(_("size"), "right"), Column(_("bytes"), "right")],
-            cache,
+            list(_cache(answer)),
             title=_("Cache of a sequence of {length} tokens, kept as {kv}").format(
                 length=count(answer.length), kv=answer.kv_cache_dtype
             ),
@@ -101,6 +86,84 @@ def model_report(answer: ModelDetail) -> list[Part]:
         *(Paragraph("· " + say(text), "dim") for text in answer.assumptions),
         *(Paragraph(_("source: {source}").format(source=source), "dim") for source in answer.sources),
     ]
+
+
+def _tree(answer: ModelDetail) -> Iterator[tuple[str, str, str, str]]:
+    """The model as a tree: what stands outside the layers, the layers by kind with their parts, towers."""
+    inside = {one.name for kind in answer.layer_kinds for one in kind.components}
+    outside = list(_outside(answer))
+    first = [one for one in outside if one.name in ("embedding", "per-layer input")]
+    rest = [one for one in outside if one not in first]
+    kinds = answer.layer_kinds
+    for one in first:
+        yield _node("├─ " + word(one.name), one, answer)
+    parts = [one for kind in kinds for one in kind.components]
+    layers = Component("", sum(one.parameters for one in parts), sum(one.stored_bytes for one in parts), {})
+    trunk = "├─ " if rest else "└─ "
+    bar = "│  " if rest else "   "
+    yield _node(trunk + _("{count} layers").format(count=count(answer.layers)), layers, answer)
+    for number, kind in enumerate(kinds, 1):
+        last = number == len(kinds)
+        whole = Component(
+            "", sum(one.parameters for one in kind.components), sum(one.stored_bytes for one in kind.components), {}
+        )
+        label = f"{kind.count} × {say(kind.mixer)}; {say(kind.feed_forward)} ({_where(kind)})"
+        yield _node(bar + ("└─ " if last else "├─ ") + label, whole, answer)
+        for at, one in enumerate(kind.components, 1):
+            edge = "└─ " if at == len(kind.components) else "├─ "
+            yield _node(bar + ("   " if last else "│  ") + edge + word(one.name), one, answer)
+    for number, one in enumerate(rest, 1):
+        name = _("final norm") if one.name == "norms" and "norms" in inside else word(one.name)
+        yield _node(("└─ " if number == len(rest) else "├─ ") + name, one, answer)
+
+
+def _outside(answer: ModelDetail) -> Iterator[Component]:
+    """Of every component what does not stand in a layer."""
+    within: dict[str, list[Component]] = {}
+    for kind in answer.layer_kinds:
+        for one in kind.components:
+            within.setdefault(one.name, []).append(one)
+    for one in answer.components:
+        inner = within.get(one.name, [])
+        formats = {
+            name: left
+            for name, size in one.formats.items()
+            if (left := size - sum(part.formats.get(name, 0) for part in inner)) > 0
+        }
+        parameters = one.parameters - sum(part.parameters for part in inner)
+        if parameters or formats:
+            yield Component(one.name, parameters, sum(formats.values()), formats)
+
+
+def _node(label: str, one: Component, answer: ModelDetail) -> tuple[str, str, str, str]:
+    return label, count(one.parameters), decimal(one.stored_bytes), _formats(answer, one)
+
+
+def _cache(answer: ModelDetail) -> Iterator[tuple[str, str, str, str]]:
+    """State + slope × tokens, term by term, and what it comes to."""
+    for term in answer.cache_law:
+        size = term.bytes * term.tokens(answer.length)
+        yield _("{count} layers").format(count=count(term.layers)), _law(term), binary(size), count(size)
+    if answer.state_bytes_per_sequence:
+        state = answer.state_bytes_per_sequence
+        yield _("constant state"), _("the same for any T"), binary(state), count(state)
+    total = answer.kv_bytes_per_sequence + answer.state_bytes_per_sequence
+    yield _("one sequence"), _("all of these"), binary(total), count(total)
+    next_one = answer.kv_bytes_per_token
+    yield (
+        _("next token"),
+        _("where T is {length}").format(length=count(answer.length)),
+        binary(next_one),
+        count(next_one),
+    )
+
+
+def _law(term: CacheTerm) -> str:
+    """`40 KiB × T`, `208 KiB × min(T, 1,024)`."""
+    tokens = "T" if term.every == 1 else f"(T mod {term.every})" if term.waiting else f"⌊T / {term.every}⌋"
+    if term.window is not None:
+        tokens = f"min({tokens}, {count(term.window)})"
+    return f"{binary(term.bytes)} × {tokens}"
 
 
 def _formats(answer: ModelDetail, one: Component) -> str:
