@@ -21,20 +21,18 @@ from narrows.precision import FORMATS
 class Shard(msgspec.Struct, frozen=True):
     """One rank of one pipeline stage (all tensor-parallel ranks of a stage are alike).
 
-    weights: resident bytes. cache: (layers, elements per token on this rank, window). state: bytes per sequence.
+    weights: resident bytes. cache: (layers, elements per token on this rank, row). state: bytes per sequence.
     """
 
     stage: int
     weights: int
-    cache: tuple[tuple[int, int, int | None], ...]
+    cache: tuple[tuple[int, int, CacheRow], ...]
     state: int
     kv_bits: int
 
     def kv_bytes(self, length: int) -> int:
         """KV bytes of one sequence of `length` tokens on this rank."""
-        elements = sum(
-            layers * width * (length if window is None else min(length, window)) for layers, width, window in self.cache
-        )
+        elements = sum(layers * width * row.tokens(length) for layers, width, row in self.cache)
         return elements * self.kv_bits // 8
 
     def sequence_bytes(self, length: int) -> int:
@@ -70,7 +68,7 @@ def shards(deployment: Deployment) -> list[Shard]:
         rows = [row for row in outer if _stands_in(row, first, last, model.head_tied)]
         if first:
             rows += [row for tower in model.towers if tower.served for row in model.tower_rows(tower)]
-        cache: list[tuple[int, int, int | None]] = []
+        cache: list[tuple[int, int, CacheRow]] = []
         state = 0
         for layer, indices in model.kinds:
             part = indices[bisect_left(indices, layers.start) : bisect_left(indices, layers.stop)]
@@ -78,7 +76,7 @@ def shards(deployment: Deployment) -> list[Shard]:
                 continue
             rows += model.layer_rows(layer, part)
             mixer = layer.mixer
-            cache += [(len(part), _rank_width(row, tp), row.window) for row in mixer.cache()]
+            cache += [(len(part), _rank_width(row, tp), row) for row in mixer.cache()]
             for constant in mixer.state():
                 form = deployment.dtype if constant.format is None else FORMATS[constant.format]
                 state += len(part) * _pieces(form.bytes_for(constant.elements), constant.shards, tp)
@@ -91,7 +89,7 @@ def _stands_in(row: TensorRow, first: bool, last: bool, tied: bool) -> bool:
     role = row.tensor.role
     if role == "embedding":
         return first or (last and tied)
-    before = ("position_embedding", "embedding.in", "embedding_norm", "per_layer.")
+    before = ("position_embedding", "embedding.in", "embedding.shared", "embedding_norm", "per_layer.", "token_types")
     return first if role.startswith(before) else last
 
 

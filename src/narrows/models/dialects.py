@@ -7,6 +7,7 @@ file. Source of the names: the state dicts of the model classes in transformers 
 from __future__ import annotations
 
 from narrows.models.dialects_older import OLDER
+from narrows.models.dialects_seq2seq import SEQ2SEQ
 
 _LAYER = "model.layers.{}."
 
@@ -346,4 +347,5 @@ DIALECTS: dict[str, dict[str, str]] = {
         ".feed_forward.",
     ),
     **OLDER,
+    **SEQ2SEQ,
 }

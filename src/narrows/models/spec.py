@@ -60,6 +60,8 @@ class LayerGroup(msgspec.Struct, frozen=True):
 class Tower(msgspec.Struct, frozen=True):
     """A part beside the decoder: a vision encoder with its projector, or layers stored but not served (MTP).
 
+    An encoder of an encoder-decoder is one too: its layers are cut by tensor parallelism as their tensors say, and
+    stand in the first pipeline stage. reads: it runs once per token of the prompt, not per patch of a picture.
     served: an ordinary server loads it.
     unique: it counts as parameters of the model (transformers does not build MTP layers).
     """
@@ -69,6 +71,7 @@ class Tower(msgspec.Struct, frozen=True):
     """(name pattern, repeats, tensor)"""
     served: bool = True
     unique: bool = True
+    reads: bool = False
 
 
 class Precision(msgspec.Struct, frozen=True):
@@ -142,6 +145,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     per_layer: tuple[int, int] = (0, 0)
     """Rows and width of the table that gives every layer an input of its own (Gemma 4)."""
     towers: tuple[Tower, ...] = ()
+    frame: tuple[tuple[str, Tensor], ...] = ()
+    """(component, tensor) of all that stands around the layers, where it is not the usual frame of a decoder."""
     source: str = ""
     assumptions: tuple[Text, ...] = ()
 
@@ -165,6 +170,9 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def outer_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """(component, tensor) of what stands before and after the layers. Vocabulary rows are shared out by TP."""
+        if self.frame:
+            yield from self.frame
+            return
         width = self.embedding_width or self.hidden
         yield "embedding", Tensor("embedding", (self.vocab, width), "table", self.vocab)
         if self.embedding_width:
@@ -321,4 +329,5 @@ def component_of(role: str) -> str:
         "conv": "short convolution",
         "per_layer": "per-layer input",
         "latent": "experts",
+        "cross": "cross-attention",
     }.get(head, head)

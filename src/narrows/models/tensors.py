@@ -58,6 +58,9 @@ class CacheRow(msgspec.Struct, frozen=True):
     heads × width elements per token; `window` is the number of tokens kept (None: all). `heads` bounds how many
     ranks can share the row: 1 for MLA's latent, which every tensor-parallel rank keeps whole. chunked: the window
     does not slide, but begins anew when it is full.
+    encoder: the tokens are the encoder's (cross-attention). They are written once, before the first token is made;
+    there are taken to be as many as the decoder's, unless `fixed` says how many there always are (Whisper pads or
+    cuts what it hears to 30 seconds).
     """
 
     name: str
@@ -65,6 +68,8 @@ class CacheRow(msgspec.Struct, frozen=True):
     width: int
     window: int | None = None
     chunked: bool = False
+    encoder: bool = False
+    fixed: int | None = None
 
     @property
     def elements_per_token(self) -> int:
@@ -73,6 +78,8 @@ class CacheRow(msgspec.Struct, frozen=True):
 
     def tokens(self, length: int) -> int:
         """Tokens kept of a sequence of `length` tokens."""
+        if self.fixed is not None:
+            return self.fixed
         return length if self.window is None else min(length, self.window)
 
     def heads_per_rank(self, tensor_parallel: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from narrows.models.mixers.attention import INDEX_KEY, Attention, LatentAttention
 from narrows.models.mixers.base import linear
 from narrows.models.mixers.combined import NoMixer, Parallel
+from narrows.models.mixers.cross import Bidirectional, CrossAttention
 from narrows.models.mixers.linear_attention import KimiDelta, Lightning, ShortConvolution
 from narrows.models.mixers.recurrent import GatedDeltaNet, Mamba, Mamba2
 
@@ -19,11 +20,15 @@ Mixer = (
     | ShortConvolution
     | Parallel
     | NoMixer
+    | CrossAttention
+    | Bidirectional
 )
 
 __all__ = [
     "INDEX_KEY",
     "Attention",
+    "Bidirectional",
+    "CrossAttention",
     "GatedDeltaNet",
     "KimiDelta",
     "LatentAttention",

@@ -18,7 +18,8 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     (Qwen3-Next). qk_norm: an RMS norm of head_dim on queries and keys; qk_norm_heads: with a weight for every head;
     qk_norm_bias: a LayerNorm. sinks: one learned logit per head (gpt-oss). inner_norm: a norm before the output
     projection (BitNet). borrowed: keys and values are those of an earlier layer; k_is_v: values are the keys before
-    their norm (Gemma 4). chunked: the window is a chunk that queries do not look beyond (Llama 4).
+    their norm (Gemma 4). chunked: the window is a chunk that queries do not look beyond (Llama 4). key_bias: keys have
+    a bias where queries and values do (Whisper's have none).
     """
 
     hidden: int
@@ -37,6 +38,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     chunked: bool = False
     borrowed: bool = False
     k_is_v: bool = False
+    key_bias: bool = True
 
     @property
     def _own(self) -> str:
@@ -54,7 +56,13 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
             *(
                 tensor
                 for side in self._own
-                for tensor in linear(f"attention.{side}", kv, self.hidden, shards=self.kv_heads, bias=self.qkv_bias)
+                for tensor in linear(
+                    f"attention.{side}",
+                    kv,
+                    self.hidden,
+                    shards=self.kv_heads,
+                    bias=self.qkv_bias and (side == "v" or self.key_bias),
+                )
             ),
             *linear("attention.o", self.hidden, q, shards=self.heads, bias=self.out_bias, bias_shards=1),
         ]

@@ -60,6 +60,14 @@ _MODULES = {
     "llama4_text": "llama4",
     "mistral3": "mistral3",
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
+    **dict.fromkeys(
+        (
+            *("bart", "plbart", "mvp", "mbart", "marian", "fsmt", "pegasus", "pegasus_x", "blenderbot"),
+            *("blenderbot-small", "m2m_100", "nllb-moe", "bigbird_pegasus", "led", "prophetnet"),
+        ),
+        "seq2seq",
+    ),
+    **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers"), "t5"),
 }
 
 FAMILIES = tuple(_MODULES)
