@@ -6,6 +6,7 @@ file. Source of the names: the state dicts of the model classes in transformers 
 
 from __future__ import annotations
 
+from narrows.models.dialects_bert import BERT
 from narrows.models.dialects_older import OLDER
 from narrows.models.dialects_seq2seq import SEQ2SEQ
 
@@ -348,4 +349,5 @@ DIALECTS: dict[str, dict[str, str]] = {
     ),
     **OLDER,
     **SEQ2SEQ,
+    **BERT,
 }

@@ -68,6 +68,14 @@ _MODULES = {
         "seq2seq",
     ),
     **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers"), "t5"),
+    **dict.fromkeys(
+        (
+            *("bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie"),
+            *("megatron-bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer"),
+            *("xlm-roberta", "xlm-roberta-xl", "xmod"),
+        ),
+        "bert",
+    ),
 }
 
 FAMILIES = tuple(_MODULES)
