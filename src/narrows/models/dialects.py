@@ -9,6 +9,7 @@ from __future__ import annotations
 from narrows.models.dialects_bert import BERT
 from narrows.models.dialects_older import OLDER
 from narrows.models.dialects_seq2seq import SEQ2SEQ
+from narrows.models.dialects_speech import SPEECH
 
 _LAYER = "model.layers.{}."
 
@@ -350,4 +351,5 @@ DIALECTS: dict[str, dict[str, str]] = {
     **OLDER,
     **SEQ2SEQ,
     **BERT,
+    **SPEECH,
 }

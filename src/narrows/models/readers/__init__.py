@@ -76,6 +76,13 @@ _MODULES = {
         ),
         "bert",
     ),
+    **dict.fromkeys(
+        (
+            *("whisper", "speech_to_text", "speecht5", "moonshine", "canary", "cohere_asr", "dia"),
+            *("seamless_m4t", "seamless_m4t_v2"),
+        ),
+        "speech",
+    ),
 }
 
 FAMILIES = tuple(_MODULES)
