@@ -116,6 +116,7 @@ def _gemma(encoder: str, root: str, shared: str) -> dict[str, dict[str, str]]:
     """T5Gemma's: Gemma's layers, in an encoder too."""
     outer = {
         "embedding": f"{root}embed_tokens",
+        "embedding.end": f"{root}embed_tokens.eoi_embedding",
         "final_norm": f"{root}norm",
         "head": "lm_head.out_proj",
     }

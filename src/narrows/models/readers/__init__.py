@@ -83,6 +83,10 @@ _MODULES = {
         ),
         "speech",
     ),
+    "t5gemma": "t5gemma",
+    "t5gemma2": "t5gemma",
+    "encoder-decoder": "two_halves",
+    "speech-encoder-decoder": "two_halves",
 }
 
 FAMILIES = tuple(_MODULES)
