@@ -80,7 +80,7 @@ def deploy(
     device_memory: usable bytes per device, in place of the catalogue's.
     """
     facts = find_engine(engine)
-    assumptions: list[Text] = list(facts.assumptions)
+    assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
     model = _quantized(model, quantization, assumptions)
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
@@ -110,6 +110,37 @@ def deploy(
         else whole("--kv-cache-memory-bytes", kv_cache_memory_bytes, 2**50),
         assumptions=tuple(assumptions),
     )
+
+
+def _encoded(model: ModelSpec) -> list[Text]:
+    """What is taken of an encoder-decoder. Raises BadInput for a model that keeps nothing between tokens.
+
+    vLLM serves Whisper among them; the others need a plugin (its documentation of supported models).
+    """
+    rows = [row for _, row in model.cache_rows()]
+    if not rows and not any(True for _ in model.state_rows()):
+        raise BadInput(
+            "{model} reads all tokens at once and writes none, so that it has no KV cache to fit; 'narrows models' tells "
+            "its size",
+            model=model.name,
+        )
+    crossed = [row for row in rows if row.encoder]
+    if not crossed:
+        return []
+    if crossed[0].fixed is not None:
+        return [
+            Text(
+                "beside its own tokens every sequence keeps keys and values of the encoder's {tokens}",
+                tokens=crossed[0].fixed,
+            )
+        ]
+    return [
+        Text(
+            "beside its own tokens every sequence keeps keys and values of as many of the encoder's; an engine may "
+            "need a plugin for {family}",
+            family=model.family,
+        )
+    ]
 
 
 def _quantized(model: ModelSpec, wanted: str | None, assumptions: list[Text]) -> ModelSpec:
@@ -215,6 +246,8 @@ _UNIT = {
     "attention.q": Text("attention heads"),
     "attention.o": Text("attention heads"),
     "mla": Text("attention heads"),
+    "attention.relative": Text("attention heads"),
+    "cross": Text("attention heads"),
     "attention.k": Text("KV heads"),
     "attention.v": Text("KV heads"),
     "mlp": Text("units of feed-forward width"),
@@ -231,7 +264,7 @@ def _uneven(tensor: Tensor, tp: int) -> bool:
     """Whether `tp` ranks cannot share this tensor: KV heads may also be replicated evenly, vocabularies are padded."""
     if tensor.shards == 1 or tensor.role in ("embedding", "head", "per_layer.embedding") or tensor.shards % tp == 0:
         return False
-    return not (tensor.role.startswith(("attention.k", "attention.v")) and tp % tensor.shards == 0)
+    return not (tensor.role.startswith(("attention.k", "attention.v", "cross.k", "cross.v")) and tp % tensor.shards == 0)
 
 
 def check_split(model: ModelSpec, tp: int, pp: int) -> None:

@@ -16,6 +16,8 @@ from narrows.models.config import catalogued
 from narrows.models.feedforward import Dense, FeedForward
 from narrows.models.mixers import (
     Attention,
+    Bidirectional,
+    CrossAttention,
     GatedDeltaNet,
     KimiDelta,
     LatentAttention,
@@ -167,7 +169,7 @@ def _kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
                 _mixer(layer.mixer),
                 _feed_forward(layer.feed_forward),
                 sum(t.elements for t in layer.tensors() if t.use != "buffer"),
-                sum(row.elements_per_token for row in rows),
+                sum(row.elements_per_token for row in rows if row.fixed is None),
                 rows[0].window if rows else None,
                 sum(row.elements for row in layer.mixer.state()),
             )
@@ -201,7 +203,39 @@ def _mixer(mixer: Mixer) -> Text:
             inner=mixer.recurrent.head_dim,
             state=mixer.recurrent.state_size,
         )
+    if isinstance(mixer, CrossAttention):
+        return _crossed(mixer)
+    if isinstance(mixer, Bidirectional):
+        return Text(
+            "{heads} heads of {width} that see all tokens at once; nothing cached",
+            heads=mixer.attention.heads,
+            width=mixer.attention.head_dim,
+        )
     return _recurrent(mixer)
+
+
+def _crossed(mixer: CrossAttention) -> Text:
+    """A decoder's, with what it sees of the encoder."""
+    shape = {
+        "heads": mixer.attention.heads,
+        "kv": mixer.attention.kv_heads,
+        "width": mixer.attention.head_dim,
+        "crossed": mixer.cross.kv_heads,
+        "across": mixer.cross.head_dim,
+    }
+    if not mixer.encoded:
+        return Text(
+            "{heads} heads, {kv} KV heads of {width}; cross-attention without an encoder, which caches nothing", **shape
+        )
+    if mixer.encoder_tokens is None:
+        return Text(
+            "{heads} heads, {kv} KV heads of {width}; cross-attention with {crossed} KV heads of {across}", **shape
+        )
+    return Text(
+        "{heads} heads, {kv} KV heads of {width}; cross-attention with {crossed} KV heads of {across} to {tokens} tokens",
+        **shape,
+        tokens=mixer.encoder_tokens,
+    )
 
 
 def _recurrent(mixer: Mixer) -> Text:

@@ -23,7 +23,8 @@ from narrows.precision import FORMATS
 class LayerPages(msgspec.Struct, frozen=True):
     """What one layer keeps on one rank: bytes per token (0 for constant state), its window, bytes of constant state.
 
-    state_blocks: pages of that state per sequence. indexed: beside the latent there is an indexer's key.
+    state_blocks: pages of that state per sequence. indexed: beside the latent there is an indexer's key. encoder: the
+    tokens are the encoder's, of which there are always `fixed`, or as many as the decoder's.
     """
 
     token_bytes: int
@@ -33,6 +34,8 @@ class LayerPages(msgspec.Struct, frozen=True):
     indexed: bool = False
     chunked: bool = False
     state_blocks: int = 0
+    encoder: bool = False
+    fixed: int | None = None
 
     def usual_block(self, rules: PagingRules, kv_bits: int) -> int:
         """Tokens of a page before constant state makes it grow."""
@@ -72,6 +75,8 @@ class Paging(msgspec.Struct, frozen=True):
         if kind.state_bytes:
             # without attention there is no prefix caching, and a sequence keeps its running state only
             return kind.state_blocks if any(group.kind.token_bytes for group in self.groups) else 1
+        if kind.fixed is not None:
+            return -(-kind.fixed // self.block)
         if kind.window is None:
             return -(-length // self.block)
         if kind.chunked:
@@ -122,13 +127,25 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
 def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> list[LayerPages]:
     """What one layer with this mixer keeps on one rank: cache and constant state apart, nothing where it has none."""
     tp, kv_bytes = deployment.tensor_parallel, deployment.kv.bits // 8
-    rows = mixer.cache()
-    token = sum(_token_bytes(row, tp, kv_bytes) for row in rows)
     found = []
-    if token:
+    # what is kept of the encoder's tokens has pages of its own
+    for rows in ([row for row in mixer.cache() if row.encoder is side] for side in (False, True)):
+        token = sum(_token_bytes(row, tp, kv_bytes) for row in rows)
+        if not token:
+            continue
         latent, indexed = isinstance(mixer, LatentAttention), len(rows) > 2
         window, chunked = rows[0].window, rows[0].chunked
-        found.append(LayerPages(token, window, latent=latent, indexed=indexed, chunked=chunked))
+        found.append(
+            LayerPages(
+                token,
+                window,
+                latent=latent,
+                indexed=indexed,
+                chunked=chunked,
+                encoder=rows[0].encoder,
+                fixed=rows[0].fixed,
+            )
+        )
     state = _state_bytes(mixer, deployment, rules)
     if state:
         recurrent = mixer.recurrent if isinstance(mixer, Parallel) else mixer

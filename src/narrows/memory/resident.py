@@ -20,7 +20,7 @@ def rope_bytes(deployment: Deployment) -> int:
     part smaller than the head (some models) is taken as the whole head.
     """
     model = deployment.model
-    if model.positions:
+    if model.positions or any(tensor.role == "position_embedding" for _, tensor in model.frame):
         return 0
     widths = []
     for layer, _ in model.kinds:
