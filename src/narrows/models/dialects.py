@@ -12,6 +12,7 @@ from narrows.models.dialects_seq2seq import SEQ2SEQ
 from narrows.models.dialects_speech import SPEECH
 
 _LAYER = "model.layers.{}."
+_INNER_ROOT = "model.language_model."
 
 
 def _decoder(**changes: str) -> dict[str, str]:
@@ -352,4 +353,10 @@ DIALECTS: dict[str, dict[str, str]] = {
     **SEQ2SEQ,
     **BERT,
     **SPEECH,
+}
+
+# inside a model that also hears, a decoder's names begin otherwise
+DIALECTS |= {
+    f"{name}/inner": _replaced(_replaced(DIALECTS[name], "model.", "model.language_model."), "backbone.", _INNER_ROOT)
+    for name in ("llama", "mixtral", "granitemoe", "phi3", "nemotron_h")
 }

@@ -83,6 +83,13 @@ _MODULES = {
         ),
         "speech",
     ),
+    **dict.fromkeys(
+        (
+            *("qwen2_audio", "voxtral", "voxtral_realtime", "audioflamingo3", "musicflamingo", "glmasr", "qwen3_asr"),
+            *("granite_speech", "granite_speech_plus", "fun_asr_nano", "omniasr", "vibevoice_asr"),
+        ),
+        "audio",
+    ),
     "t5gemma": "t5gemma",
     "t5gemma2": "t5gemma",
     "encoder-decoder": "two_halves",

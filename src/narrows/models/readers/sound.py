@@ -85,20 +85,42 @@ def kept_whole(tower: Tower, name: str = "audio encoder") -> Tower:
     return Tower(name, rows)
 
 
-def whisper_encoder(c: Fields, prefix: str = "model.encoder.") -> Tower:
-    """Whisper's: two convolutions, positions, and layers like BART's whose keys have no bias."""
+def whisper_encoder(
+    c: Fields, prefix: str = "model.encoder.", *, known: bool = True, last: str = "layer_norm", more: Gathered | None = None
+) -> Tower:
+    """Whisper's: two convolutions, positions, and layers like BART's whose keys have no bias.
+
+    known: positions are stored. last: name of the last norm. more: what stands before the layers in place of the
+    two convolutions, whose keys then have a bias (Qwen 3).
+    """
     from narrows.models.readers.seq2seq import Sides, attention_of, encoder_layers
 
     c.read |= QUIET
     hidden, bins = c.size("d_model"), c.size("num_mel_bins", default=80)
     sides = Sides(offset=0, final_norm=True)
-    mixer = msgspec.structs.replace(attention_of(c, sides, "encoder"), key_bias=False)
-    outer = frame(1, hidden, tied=True, positions=c.size("max_source_positions", default=1500), final_norm=True)[1:]
-    before = Gathered("model.encoder.")
-    before.conv("conv1", hidden, bins, 3)
-    before.conv("conv2", hidden, hidden, 3)
+    mixer = msgspec.structs.replace(attention_of(c, sides, "encoder"), key_bias=more is not None)
+    positions = c.size("max_source_positions", default=1500)
+    outer = frame(1, hidden, tied=True, positions=positions if known else 0)[1:]
+    before = Gathered("model.encoder.") if more is None else more
+    if more is None:
+        before.conv("conv1", hidden, bins, 3)
+        before.conv("conv2", hidden, hidden, 3)
+    Gathered("model.encoder.", found=before.found).norm(last, hidden)
     tower = encoder(encoder_layers(c, sides, mixer), "bart.encoder", outer, before.found)
     return renamed(tower, "model.encoder.", prefix)
+
+
+def qwen3_encoder(c: Fields, prefix: str) -> Tower:
+    """Qwen 3's: three convolutions over time and frequency, and layers like Whisper's."""
+    hidden, bins = c.size("d_model"), c.size("num_mel_bins", default=128)
+    wide = c.size("downsample_hidden_size", default=480)
+    for _ in range(3):
+        bins = (bins + 1) // 2
+    before = Gathered("model.encoder.")
+    for i, channels in enumerate((1, wide, wide), 1):
+        before.conv(f"conv2d{i}", wide, channels, 3, 3)
+    before.linear("conv_out", hidden, wide * bins, bias=False)
+    return whisper_encoder(c, prefix, known=False, last="ln_post", more=before)
 
 
 def renamed(tower: Tower, old: str, new: str) -> Tower:
