@@ -360,3 +360,4 @@ DIALECTS |= {
     f"{name}/inner": _replaced(_replaced(DIALECTS[name], "model.", "model.language_model."), "backbone.", _INNER_ROOT)
     for name in ("llama", "mixtral", "granitemoe", "phi3", "nemotron_h")
 }
+DIALECTS["llama/thinker"] = {role: f"thinker.{name}" for role, name in _DECODER.items()}

@@ -90,6 +90,7 @@ _MODULES = {
         ),
         "audio",
     ),
+    **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), "omni"),
     "t5gemma": "t5gemma",
     "t5gemma2": "t5gemma",
     "encoder-decoder": "two_halves",
