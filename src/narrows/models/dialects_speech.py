@@ -86,6 +86,18 @@ _DECODERS: dict[str, dict[str, str]] = {
     ),
 }
 
+_KYUTAI = _names(
+    "model.",
+    {
+        **{f"attention.{k}": f"self_attn.{k}_proj.linear" for k in "qkvo"},
+        "mlp.gate": "mlp.fc1",
+        "mlp.up": "mlp.fc1",
+        "mlp.down": "mlp.fc2",
+        **{f"norm.{k}": k for k in ("input_layernorm", "post_attention_layernorm")},
+    },
+    {"embedding": "embed_tokens.embed_tokens", "final_norm": "norm", "head": "/lm_head"},
+)
+
 _ENCODERS = {
     name: {role: text.replace("decoder", "encoder", 1) for role, text in _DECODERS[name].items()}
     for name in ("moonshine", "dia")
@@ -96,5 +108,6 @@ _ENCODERS["dia"] |= {"norm.post_sa_norm": "model.encoder.layers.{}.post_sa_norm.
 
 SPEECH: dict[str, dict[str, str]] = {
     **_DECODERS,
+    "kyutai": _KYUTAI,
     **{f"{name}.encoder": names for name, names in _ENCODERS.items()},
 }
