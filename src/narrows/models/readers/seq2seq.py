@@ -148,7 +148,7 @@ def build(
         hidden,
         tied=tables.tied,
         head=tables.head,
-        shared=tables.third and not tables.tied and not alone,
+        shared=tables.encoder if tables.third and not tables.tied and not alone else 0,
         positions=0 if sides.offset is None else longest + sides.offset,
         embedding_norm=sides.embedding_norm,
         final_norm=sides.final_norm,
@@ -206,14 +206,17 @@ def read_pegasus_x(c: Fields) -> ModelSpec:
 
 
 def read_mvp(c: Fields) -> ModelSpec:
-    """MVP: BART, with prompts that are learned for every layer where `use_prompt` is on."""
+    """MVP: BART; where `use_prompt` is on, with prompts that are learned for every layer of the decoder.
+
+    transformers 5.24 builds none for the encoder, whatever the file holds.
+    """
     spec = build(c, "mvp", SIDES["mvp"])
     length, middle = c.size("prompt_length", default=100), c.size("prompt_mid_dim", default=800)
     if not c.flag("use_prompt", False) or not spec.towers:
         return spec
     hidden, rows = spec.hidden, []
-    for side, part in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross")):
-        name, layers = f"model.{side}.{part}_attn_prompt.", c.layers(f"{side}_layers")
+    for part in ("self", "cross"):
+        name, layers = f"model.decoder.{part}_attn_prompt.", c.layers("decoder_layers")
         rows.append((f"{name}prompt_embedding.weight", 1, Tensor("prompt", (length, hidden), "table")))
         for index, out, inner in ((0, middle, hidden), (2, layers * 2 * hidden, middle)):
             up, bias = linear("prompt", out, inner, bias=True)
@@ -282,7 +285,7 @@ def read_prophetnet(c: Fields) -> ModelSpec:
         vocab,
         hidden,
         tied=tied,
-        shared=not tied,
+        shared=0 if tied else vocab,
         positions=longest,
         embedding_norm=True,
         more=(ahead,),

@@ -61,7 +61,7 @@ def frame(
     *,
     tied: bool,
     head: int = 0,
-    shared: bool = False,
+    shared: int = 0,
     positions: int = 0,
     embedding_norm: bool = False,
     final_norm: bool = False,
@@ -71,11 +71,11 @@ def frame(
     """What stands around a decoder's layers. positions: rows of learned positions. bias: norms have biases.
     head: rows of the head (0: as many as of the embedding).
 
-    shared: beside the tables of encoder and decoder there is a third, which the two were once tied to.
+    shared: rows of a third table beside those of encoder and decoder, which the two were once tied to (0: none).
     """
     found = [("embedding", Tensor("embedding", (vocab, width), "table", vocab))]
     if shared:
-        found.append(("embedding", Tensor("embedding.shared", (vocab, width), "table", vocab)))
+        found.append(("embedding", Tensor("embedding.shared", (shared, width), "table", shared)))
     if positions:
         found.append(("embedding", Tensor("position_embedding", (positions, width), "table")))
     if embedding_norm:

@@ -89,7 +89,7 @@ def build(
     return whole_model(
         c,
         layers,
-        frame(vocab, hidden, tied=tied, shared=apart, final_norm=True, bias=False),
+        frame(vocab, hidden, tied=tied, shared=vocab if apart else 0, final_norm=True, bias=False),
         family=family,
         dialect=f"{dialect}.decoder" if apart else dialect,
         vocab=vocab,
@@ -146,7 +146,7 @@ def read_switch_transformers(c: Fields) -> ModelSpec:
         some = c.size(f"num_sparse_{name}_layers", default=3, least=0)
         step = layers // some if some else layers
         c.read.add(f"{name}_sparse_step")
-        # with as many steps as layers, only the second layer would be sparse; a file without sparse layers has one
+        # the second layer of every step, as the class does: even a file that asks for no sparse layer gets one
         return [sparse if step == 1 or (step and i % step == 1) else plain for i in range(layers)]
 
     encoders, decoders = _layers(c)
