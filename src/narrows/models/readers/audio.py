@@ -33,6 +33,7 @@ def beside(c: Fields, family: str, *, tied: bool, usual: str) -> ModelSpec:
     from narrows.models.readers import reader_of
 
     text = text_part(c, tied=tied)
+    text.values = {**_TEXTS.get(family, {}), **text.values}
     kind = text.raw("model_type", default=usual)
     reader = reader_of(kind) if isinstance(kind, str) and kind not in _NOT_INSIDE else None
     if reader is None:
@@ -53,6 +54,38 @@ def with_towers(spec: ModelSpec, *towers: Tower) -> ModelSpec:
     return msgspec.structs.replace(spec, towers=tuple(kept_whole(tower, _NAMES.get(tower.name, tower.name)) for tower in towers))
 
 
+_TEXTS: dict[str, dict[str, int]] = {
+    "voxtral": {
+        "vocab_size": 131072,
+        "hidden_size": 3072,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 131072,
+        "head_dim": 128,
+    },
+    "voxtral_realtime": {
+        "vocab_size": 131072,
+        "hidden_size": 3072,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 131072,
+        "head_dim": 128,
+    },
+    "glmasr": {
+        "vocab_size": 59264,
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 8192,
+    },
+}
+"""Architectures that have numbers of their own for what their `text_config` leaves out."""
 _NAMES = {"encoder": "audio encoder"}
 _NOT_INSIDE = frozenset(("qwen2_audio", "voxtral", "audioflamingo3", "musicflamingo", "glmasr", "granite_speech"))
 _QUIET = frozenset(
@@ -197,6 +230,7 @@ def read_voxtral_realtime_text(c: Fields) -> ModelSpec:
 def read_voxtral_realtime(c: Fields) -> ModelSpec:
     """Voxtral Realtime: sound and text advance together."""
     text, heard = text_part(c, tied=True), c.nested("audio_config")
+    text.values = {**_TEXTS["voxtral_realtime"], **text.values}
     text.read.add("model_type")
     spec = msgspec.structs.replace(
         read_voxtral_realtime_text(text), family="voxtral_realtime", dialect="llama/inner"

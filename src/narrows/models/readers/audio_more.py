@@ -200,8 +200,9 @@ def read_nemo_speechlm(c: Fields) -> ModelSpec:
     out.norm("asr_norm", width)
     out.norm("speaker_norm", speakers)
     towers = [Tower("audio encoder", tuple(out.found)), projector("model.", ("multi_modal_projector", spec.hidden, width))]
-    if isinstance(c.raw("word_timestamp_config"), dict):
-        towers.append(_words(c.nested("word_timestamp_config"), width))
+    if c.raw("word_timestamp_config") is None:
+        c.values = {**c.values, "word_timestamp_config": {}}
+    towers.append(_words(c.nested("word_timestamp_config"), width))
     return with_towers(spec, *towers)
 
 

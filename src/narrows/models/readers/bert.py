@@ -21,8 +21,8 @@ class Bert(msgspec.Struct, frozen=True, kw_only=True):
     """One architecture. Source of the switches: its classes in transformers 5 (Apache-2.0).
 
     attention_norm, feed_norm: names of a layer's norms, of the attentions and of the feed-forward. embedding_norm,
-    final_norm: there is one. types: there are token types. inner, outer: fields with the width of embedding and head,
-    where they are not as wide as the layers. transform: there is a dense layer before the head. shared_bias: the head
+    final_norm: there is one. types: token types by default (0: there are none). inner, outer: fields with the width
+    of embedding and head, where they are not as wide as the layers, and its default (0: as wide). transform: there is a dense layer before the head. shared_bias: the head
     has a bias that is kept beside the one of its matrix. pooled: the encoder alone has a pooler; always_pooled: so
     has the language model.
     """
@@ -32,9 +32,9 @@ class Bert(msgspec.Struct, frozen=True, kw_only=True):
     feed_norm: str = "output.LayerNorm"
     embedding_norm: bool = True
     final_norm: Switch = False
-    types: bool = True
-    inner: str = ""
-    outer: str = ""
+    types: int = 2
+    inner: tuple[str, int] | None = None
+    outer: tuple[str, int] | None = None
     transform: bool = True
     shared_bias: bool = True
     qkv_bias: Switch = True
@@ -49,17 +49,17 @@ BERTS: dict[str, Bert] = {
     "bert": Bert(),
     "ernie": Bert(dialect="ernie"),
     "roc_bert": Bert(dialect="roc_bert"),
-    "bert-generation": Bert(dialect="bert-generation", types=False, transform=False, pooled=False),
+    "bert-generation": Bert(dialect="bert-generation", types=0, transform=False, pooled=False),
     "big_bird": Bert(dialect="big_bird", qkv_bias=("use_bias", True), always_pooled=True),
     "megatron-bert": Bert(
         dialect="megatron-bert", attention_norm="ln", feed_norm="ln", embedding_norm=False, final_norm=True
     ),
-    "roformer": Bert(dialect="roformer", inner="embedding_size", outer="embedding_size", pooled=False),
+    "roformer": Bert(dialect="roformer", inner=("embedding_size", 0), outer=("embedding_size", 0), pooled=False),
     "electra": Bert(
-        dialect="electra", inner="embedding_size", outer="embedding_size", shared_bias=False, pooled=False
+        dialect="electra", inner=("embedding_size", 128), outer=("embedding_size", 128), shared_bias=False, pooled=False
     ),
     "rembert": Bert(
-        dialect="rembert", inner="input_embedding_size", outer="output_embedding_size", shared_bias=False, ties=False
+        dialect="rembert", inner=("input_embedding_size", 256), outer=("output_embedding_size", 1664), shared_bias=False, ties=False
     ),
     "roberta": _ROBERTA,
     "camembert": _ROBERTA,
@@ -77,6 +77,7 @@ BERTS: dict[str, Bert] = {
         feed_norm="LayerNorm",
         embedding_norm=False,
         final_norm=True,
+        types=1,
     ),
     "xmod": Bert(dialect="roberta", final_norm=("pre_norm", False)),
 }
@@ -117,10 +118,15 @@ def layers_of(c: Fields, bert: Bert, *, crossed: bool, encoded: bool = False, so
     return [Layer(mixer, feed, Norms(tuple(names), bias=True), hidden)] * c.layers("num_hidden_layers")
 
 
+def _width(c: Fields, field: tuple[str, int] | None, hidden: int) -> int:
+    """The width of embedding or head; null in the file is as wide as the layers."""
+    return hidden if field is None else c.maybe_size(field[0], default=field[1] or None) or hidden
+
+
 def inside(c: Fields, bert: Bert) -> Frame:
     """What stands around the layers without a head: embeddings with their norm, and the last norm."""
     hidden, rows = c.size("hidden_size"), c.size("vocab_size")
-    width = c.size(bert.inner, default=hidden) if bert.inner else hidden
+    width = _width(c, bert.inner, hidden)
     longest = c.size("max_position_embeddings")
     turned = bert.dialect == "roformer"
     across = c.divide(hidden, c.size("num_attention_heads"), "hidden_size", "num_attention_heads") if turned else width
@@ -129,7 +135,7 @@ def inside(c: Fields, bert: Bert) -> Frame:
         ("embedding", Tensor("position_embedding", (longest, across), "table")),
     ]
     if bert.types:
-        found.append(("embedding", Tensor("token_types", (c.size("type_vocab_size", default=2), width), "table")))
+        found.append(("embedding", Tensor("token_types", (c.size("type_vocab_size", default=bert.types), width), "table")))
     if c.flag("use_task_id", False):
         tasks = c.size("task_type_vocab_size", default=3)
         found.append(("embedding", Tensor("token_types.task", (tasks, width), "table")))
@@ -166,7 +172,7 @@ def pooler(hidden: int) -> Frame:
 def head(c: Fields, bert: Bert) -> tuple[Frame, bool]:
     """The head of a language model, and whether its matrix is the embedding."""
     hidden, rows = c.size("hidden_size"), c.size("vocab_size")
-    width = c.size(bert.outer, default=hidden) if bert.outer else hidden
+    width = _width(c, bert.outer, hidden)
     tied = c.flag("tie_word_embeddings", True) and bert.ties
     found: Frame = pooler(hidden) if bert.always_pooled else []
     if bert.transform:

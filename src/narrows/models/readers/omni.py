@@ -119,9 +119,12 @@ def read_qwen3_omni_moe_thinker(c: Fields) -> ModelSpec:
 
 def read_qwen2_5_omni(c: Fields) -> ModelSpec:
     """Qwen 2.5-Omni: servers of text load the thinker; the talker and its vocoder stand beside it."""
-    spec = read_qwen2_5_omni_thinker(c.nested("thinker_config"))
-    for name in ("torch_dtype", "dtype", "quantization_config", "enable_audio_output", "enable_talker"):
-        c.raw(name)
+    thinker = c.nested("thinker_config")
+    for name in ("torch_dtype", "dtype", "quantization_config"):
+        value = c.raw(name)
+        if thinker.stated(name) is None:
+            thinker.values = {**thinker.values, name: value}
+    spec = read_qwen2_5_omni_thinker(thinker)
     seen = tuple(renamed(tower, "model.", "thinker.model.") for tower in spec.towers)
     said: tuple[Tower, ...] = ()
     if c.flag("enable_audio_output", True) and c.flag("enable_talker", True):

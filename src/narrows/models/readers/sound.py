@@ -86,17 +86,23 @@ def kept_whole(tower: Tower, name: str = "audio encoder") -> Tower:
 
 
 def whisper_encoder(
-    c: Fields, prefix: str = "model.encoder.", *, known: bool = True, last: str = "layer_norm", more: Gathered | None = None
+    c: Fields,
+    prefix: str = "model.encoder.",
+    *,
+    bins: int = 128,
+    known: bool = True,
+    last: str = "layer_norm",
+    more: Gathered | None = None,
 ) -> Tower:
     """Whisper's: two convolutions, positions, and layers like BART's whose keys have no bias.
 
-    known: positions are stored. last: name of the last norm. more: what stands before the layers in place of the
+    bins: the default of `num_mel_bins`. known: positions are stored. last: name of the last norm. more: what stands before the layers in place of the
     two convolutions, whose keys then have a bias (Qwen 3).
     """
     from narrows.models.readers.seq2seq import Sides, attention_of, encoder_layers
 
     c.read |= QUIET
-    hidden, bins = c.size("d_model"), c.size("num_mel_bins", default=80)
+    hidden, bins = c.size("d_model"), c.size("num_mel_bins", default=bins)
     sides = Sides(offset=0, final_norm=True)
     mixer = msgspec.structs.replace(attention_of(c, sides, "encoder"), key_bias=more is not None)
     positions = c.size("max_source_positions", default=1500)

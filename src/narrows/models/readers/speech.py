@@ -59,7 +59,7 @@ def read_whisper(c: Fields) -> ModelSpec:
         vocab=vocab,
         tied=tied,
         max_length=longest,
-        towers=() if alone else (whisper_encoder(c),),
+        towers=() if alone else (whisper_encoder(c, bins=80),),
     )
 
 
