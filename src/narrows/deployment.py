@@ -120,8 +120,8 @@ def _encoded(model: ModelSpec) -> list[Text]:
     rows = [row for _, row in model.cache_rows()]
     if not rows and not any(True for _ in model.state_rows()):
         raise BadInput(
-            "{model} reads all tokens at once and writes none, so that it has no KV cache to fit; 'narrows models' tells "
-            "its size",
+            "{model} reads all tokens at once and writes none, so that it has no KV cache to fit; 'narrows models' "
+            "tells its size",
             model=model.name,
         )
     crossed = [row for row in rows if row.encoder]
@@ -264,7 +264,9 @@ def _uneven(tensor: Tensor, tp: int) -> bool:
     """Whether `tp` ranks cannot share this tensor: KV heads may also be replicated evenly, vocabularies are padded."""
     if tensor.shards == 1 or tensor.role in ("embedding", "head", "per_layer.embedding") or tensor.shards % tp == 0:
         return False
-    return not (tensor.role.startswith(("attention.k", "attention.v", "cross.k", "cross.v")) and tp % tensor.shards == 0)
+    return not (
+        tensor.role.startswith(("attention.k", "attention.v", "cross.k", "cross.v")) and tp % tensor.shards == 0
+    )
 
 
 def check_split(model: ModelSpec, tp: int, pp: int) -> None:

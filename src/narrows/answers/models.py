@@ -232,7 +232,7 @@ def _crossed(mixer: CrossAttention) -> Text:
             "{heads} heads, {kv} KV heads of {width}; cross-attention with {crossed} KV heads of {across}", **shape
         )
     return Text(
-        "{heads} heads, {kv} KV heads of {width}; cross-attention with {crossed} KV heads of {across} to {tokens} tokens",
+        "{heads} heads, {kv} KV heads of {width}; cross-attention with {crossed} KV heads of {across}, {tokens} tokens",
         **shape,
         tokens=mixer.encoder_tokens,
     )

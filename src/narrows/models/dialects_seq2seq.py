@@ -12,9 +12,7 @@ _QKV = "qkv"
 
 def _both(names: dict[str, str]) -> dict[str, str]:
     """Each name as weight and as bias."""
-    return {
-        f"{role}{bias}": f"{name}{bias or '.weight'}" for role, name in names.items() for bias in ("", ".bias")
-    }
+    return {f"{role}{bias}": f"{name}{bias or '.weight'}" for role, name in names.items() for bias in ("", ".bias")}
 
 
 def _sides(

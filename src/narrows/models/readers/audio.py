@@ -9,6 +9,7 @@ import msgspec
 from narrows.models.dialects import DIALECTS
 from narrows.models.fields import Fields
 from narrows.models.mixers.base import linear
+from narrows.models.readers import reader_of
 from narrows.models.readers.audio_towers import (
     fun_encoder,
     fun_projector,
@@ -21,7 +22,7 @@ from narrows.models.readers.audio_towers import (
     wave_tower,
 )
 from narrows.models.readers.build import PRE_NORMS, attention, dense, model, stack, text_part
-from narrows.models.readers.sound import kept_whole, qwen3_encoder, whisper_encoder
+from narrows.models.readers.sound import Gathered, kept_whole, qwen3_encoder, whisper_encoder
 from narrows.models.spec import ModelSpec, Tower
 from narrows.text import BadInput
 
@@ -30,8 +31,6 @@ _INNER = "model.multi_modal_projector."
 
 def beside(c: Fields, family: str, *, tied: bool, usual: str) -> ModelSpec:
     """The decoder of a config, as its `text_config` says. tied: the default at the top; usual: its `model_type`."""
-    from narrows.models.readers import reader_of
-
     text = text_part(c, tied=tied)
     text.values = {**_TEXTS.get(family, {}), **text.values}
     kind = text.raw("model_type", default=usual)
@@ -51,7 +50,9 @@ def beside(c: Fields, family: str, *, tied: bool, usual: str) -> ModelSpec:
 
 def with_towers(spec: ModelSpec, *towers: Tower) -> ModelSpec:
     """The decoder with what stands beside it, kept whole."""
-    return msgspec.structs.replace(spec, towers=tuple(kept_whole(tower, _NAMES.get(tower.name, tower.name)) for tower in towers))
+    return msgspec.structs.replace(
+        spec, towers=tuple(kept_whole(tower, _NAMES.get(tower.name, tower.name)) for tower in towers)
+    )
 
 
 _TEXTS: dict[str, dict[str, int]] = {
@@ -209,8 +210,6 @@ def read_vibevoice_asr(c: Fields) -> ModelSpec:
 
 def _normed_projector(hidden: int, parts: list[tuple[str, int]]) -> Tower:
     """Two linear layers with a norm between them, for each part."""
-    from narrows.models.readers.sound import Gathered
-
     out = Gathered(_INNER)
     for kind, width in parts:
         out.linear(f"{kind}_linear_1", hidden, width)
@@ -232,9 +231,7 @@ def read_voxtral_realtime(c: Fields) -> ModelSpec:
     text, heard = text_part(c, tied=True), c.nested("audio_config")
     text.values = {**_TEXTS["voxtral_realtime"], **text.values}
     text.read.add("model_type")
-    spec = msgspec.structs.replace(
-        read_voxtral_realtime_text(text), family="voxtral_realtime", dialect="llama/inner"
-    )
+    spec = msgspec.structs.replace(read_voxtral_realtime_text(text), family="voxtral_realtime", dialect="llama/inner")
     c.read |= _QUIET
     told = []
     for name, out, inner in (("linear1", 32, spec.hidden), ("linear2", spec.hidden, 32)):

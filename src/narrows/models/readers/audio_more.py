@@ -96,7 +96,9 @@ def _codec(c: Fields) -> Tower:
     last = c.size("last_kernel_size", default=3)
     ratios = numbers(c, "upsampling_ratios", [8, 6, 5, 4])
     if len(ratios) > 20:
-        raise BadInput("config field '{field}' must be a list of whole numbers above 0", field=c.path + "upsampling_ratios")
+        raise BadInput(
+            "config field '{field}' must be a list of whole numbers above 0", field=c.path + "upsampling_ratios"
+        )
     deep = c.size("num_residual_layers", default=1, least=0, most=100)
     found = Gathered("codec_model.")
 
@@ -163,7 +165,9 @@ def _rate(c: Fields, out: Gathered, hidden: int, ratios: list[int]) -> None:
     kernel = 2 * max(int(frames / stated), 1)
     groups = c.size("upsample_groups", default=512)
     out.conv("encoder.downsample.conv", hidden, hidden, kernel, bias=False)
-    out.conv("decoder.upsample.conv", hidden, c.divide(hidden, groups, "hidden_size", "upsample_groups"), kernel, bias=False)
+    out.conv(
+        "decoder.upsample.conv", hidden, c.divide(hidden, groups, "hidden_size", "upsample_groups"), kernel, bias=False
+    )
 
 
 def _books(c: Fields, out: Gathered, hidden: int, width: int) -> None:
@@ -199,7 +203,10 @@ def read_nemo_speechlm(c: Fields) -> ModelSpec:
     inside.linear("classifier.out_proj", speakers, small)
     out.norm("asr_norm", width)
     out.norm("speaker_norm", speakers)
-    towers = [Tower("audio encoder", tuple(out.found)), projector("model.", ("multi_modal_projector", spec.hidden, width))]
+    towers = [
+        Tower("audio encoder", tuple(out.found)),
+        projector("model.", ("multi_modal_projector", spec.hidden, width)),
+    ]
     if c.raw("word_timestamp_config") is None:
         c.values = {**c.values, "word_timestamp_config": {}}
     towers.append(_words(c.nested("word_timestamp_config"), width))
@@ -242,5 +249,3 @@ def _stacked(
         layer.norm(name, hidden)
     out.norm("layer_norm", hidden)
     return hidden
-
-

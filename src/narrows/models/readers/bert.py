@@ -22,9 +22,9 @@ class Bert(msgspec.Struct, frozen=True, kw_only=True):
 
     attention_norm, feed_norm: names of a layer's norms, of the attentions and of the feed-forward. embedding_norm,
     final_norm: there is one. types: token types by default (0: there are none). inner, outer: fields with the width
-    of embedding and head, where they are not as wide as the layers, and its default (0: as wide). transform: there is a dense layer before the head. shared_bias: the head
-    has a bias that is kept beside the one of its matrix. pooled: the encoder alone has a pooler; always_pooled: so
-    has the language model.
+    of embedding and head, where they are not as wide as the layers, and its default (0: as wide). transform: there is
+    a dense layer before the head. shared_bias: the head has a bias that is kept beside the one of its matrix. pooled:
+    the encoder alone has a pooler; always_pooled: so has the language model.
     """
 
     dialect: str = "bert"
@@ -59,7 +59,11 @@ BERTS: dict[str, Bert] = {
         dialect="electra", inner=("embedding_size", 128), outer=("embedding_size", 128), shared_bias=False, pooled=False
     ),
     "rembert": Bert(
-        dialect="rembert", inner=("input_embedding_size", 256), outer=("output_embedding_size", 1664), shared_bias=False, ties=False
+        dialect="rembert",
+        inner=("input_embedding_size", 256),
+        outer=("output_embedding_size", 1664),
+        shared_bias=False,
+        ties=False,
     ),
     "roberta": _ROBERTA,
     "camembert": _ROBERTA,
@@ -86,9 +90,10 @@ BERTS: dict[str, Bert] = {
 _LANGUAGE_MODELS = ("ForCausalLM", "ForMaskedLM", "LMHeadModel", "Decoder")
 _QUIET = frozenset(
     """
-    adapter_reuse_layer_norm attention_probs_dropout_prob attention_type block_size classifier_dropout_prob
-    cross_attention_hidden_size default_language enable_cls hidden_dropout_prob is_decoder ln_before_adapter
-    num_random_blocks position_embedding_type rescale_embeddings rotary_value summary_last_dropout
+    adapter_reuse_layer_norm attention_type block_size cross_attention_hidden_size default_language directionality
+    enable_cls is_decoder ln_before_adapter num_random_blocks pooler_fc_size pooler_num_attention_heads
+    pooler_num_fc_layers pooler_size_per_head pooler_type position_embedding_type rescale_embeddings rotary_value
+    summary_last_dropout
     """.split()  # noqa: SIM905
 )
 
@@ -135,7 +140,9 @@ def inside(c: Fields, bert: Bert) -> Frame:
         ("embedding", Tensor("position_embedding", (longest, across), "table")),
     ]
     if bert.types:
-        found.append(("embedding", Tensor("token_types", (c.size("type_vocab_size", default=bert.types), width), "table")))
+        found.append(
+            ("embedding", Tensor("token_types", (c.size("type_vocab_size", default=bert.types), width), "table"))
+        )
     if c.flag("use_task_id", False):
         tasks = c.size("task_type_vocab_size", default=3)
         found.append(("embedding", Tensor("token_types.task", (tasks, width), "table")))

@@ -32,5 +32,9 @@ IGNORED = frozenset(
     image_token_id video_token_id vision_start_token_id vision_end_token_id projector_hidden_act
     vision_feature_select_strategy attn_scale attn_temperature_tuning floor_scale
     attn_type_list route_scale classifier_dropout dropout moe_norm_min
+    activation_dropout attention_probs_dropout_prob bad_words_ids classif_dropout classifier_dropout_prob
+    decoder_layerdrop diversity_penalty dropout_rate early_stopping encoder_layerdrop encoder_no_repeat_ngram_size
+    forced_decoder_ids gradient_checkpointing hidden_dropout_prob initializer_factor layerdrop length_penalty
+    no_repeat_ngram_size num_beam_groups num_beams output_past scale_embedding
     """.split()  # noqa: SIM905
 )

@@ -216,7 +216,8 @@ def _vocoder(c: Fields) -> list[tuple[str, int, Tensor]]:
     rates = numbers(c, "upsample_rates", [5, 3, 2, 2, 2, 2])
     if not lists or len(dilations) != len(kernels) or len(rates) != len(stages) or len(stages) > 40:
         raise BadInput(
-            "the numbers of convolutions in '{field}' contradict one another; take the config.json of the original model",
+            "the numbers of convolutions in '{field}' contradict one another; take the config.json of the original "
+            "model",
             field=c.path.rstrip("."),
         )
     out = Gathered("token2wav.code2wav_bigvgan_model.")
@@ -229,7 +230,9 @@ def _vocoder(c: Fields) -> list[tuple[str, int, Tensor]]:
         for j, (kernel, steps) in enumerate(zip(kernels, dilations, strict=True)):
             block = out.below(f"resblocks.{i * len(kernels) + j}.")
             for name in ("convs1.{}", "convs2.{}"):
-                block.below(f"{name}.", len(steps)).add("weight", Tensor("sound.conv", (narrow, narrow, kernel), "plain"))
+                block.below(f"{name}.", len(steps)).add(
+                    "weight", Tensor("sound.conv", (narrow, narrow, kernel), "plain")
+                )
                 block.below(f"{name}.", len(steps)).add("bias", Tensor("sound.conv.bias", (narrow,), "vector"))
             for name in ("alpha", "beta"):
                 row = Tensor(f"sound.{name}", (narrow,), "vector")

@@ -10,7 +10,7 @@ from narrows.models.mixers import Attention, CrossAttention
 from narrows.models.mixers.base import linear
 from narrows.models.readers.seq2seq_parts import QUIET, Rows, decoder_alone, encoder, frame, whole_model
 from narrows.models.readers.traits import Switch, on
-from narrows.models.spec import Layer, ModelSpec, Norms
+from narrows.models.spec import Layer, ModelSpec, Norms, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
 
@@ -94,7 +94,7 @@ def feeds_of(c: Fields, sides: Sides, side: str, layers: int) -> list[FeedForwar
     bias = c.flag("router_bias", False)
     sparse = MixtureOfExperts(hidden, experts, min(2, experts), inner, bias=True, router_bias=bias, gated=False)
     step = c.size(f"{side}_sparse_step", default=4, least=0)
-    return [sparse if step and (i + 1) % step == 0 or step == 1 else plain for i in range(layers)]
+    return [sparse if step and (i + 1) % step == 0 else plain for i in range(layers)]
 
 
 def decoder_layers(c: Fields, sides: Sides, mixer: CrossAttention) -> list[Layer]:
@@ -133,7 +133,12 @@ def tables_of(c: Fields) -> Tables:
 
 
 def build(
-    c: Fields, model_type: str, sides: Sides, tables: Tables | None = None, more: Rows = (), encoder_tokens: int | None = None
+    c: Fields,
+    model_type: str,
+    sides: Sides,
+    tables: Tables | None = None,
+    more: Rows = (),
+    encoder_tokens: int | None = None,
 ) -> ModelSpec:
     """The model of a config with these traits. more: further tensors of the encoder."""
     alone, hidden = decoder_alone(c), c.size(sides.width)
@@ -153,7 +158,7 @@ def build(
         embedding_norm=sides.embedding_norm,
         final_norm=sides.final_norm,
     )
-    towers = ()
+    towers: tuple[Tower, ...] = ()
     if alone:
         c.read |= {f"encoder_{part}" for part in ("layers", "attention_heads", "ffn_dim")} | {sides.positions[0]}
     else:
@@ -200,7 +205,10 @@ def read_pegasus_x(c: Fields) -> ModelSpec:
     tokens = c.size("num_global_tokens", default=32)
     more = [
         ("model.encoder.embed_global.weight", 1, Tensor("embedding.global", (tokens, hidden), "table")),
-        *((f"{name}.{part}", layers, Tensor(f"norm.global.{part}", (hidden,), "vector")) for part in ("weight", "bias")),
+        *(
+            (f"{name}.{part}", layers, Tensor(f"norm.global.{part}", (hidden,), "vector"))
+            for part in ("weight", "bias")
+        ),
     ]
     return build(c, "pegasus_x", SIDES["pegasus_x"], more=more)
 
@@ -226,7 +234,7 @@ def read_mvp(c: Fields) -> ModelSpec:
 
 
 def read_marian(c: Fields) -> ModelSpec:
-    """Marian: encoder and decoder can have a vocabulary each; alone, a decoder embeds its own and predicts the other."""
+    """Marian: both sides can have a vocabulary each; alone, a decoder embeds its own and predicts the other."""
     rows = c.size("vocab_size")
     other = c.maybe_size("decoder_vocab_size", default=None) or rows
     tied = c.flag("tie_word_embeddings", True)
@@ -276,8 +284,11 @@ def read_prophetnet(c: Fields) -> ModelSpec:
     own = attention("decoder")
     relative = tuple(linear("attention.relative", buckets * own.heads, hidden, shards=own.heads, bias=True))
     if not crossed:
-        raise BadInput("config field '{field}' is off, and a prophetnet decoder has no other form; take the file of the "
-                       "original model", field="add_cross_attention")
+        raise BadInput(
+            "config field '{field}' is off, and a prophetnet decoder has no other form; take the file of the "
+            "original model",
+            field="add_cross_attention",
+        )
     mixer = CrossAttention(own, own, hidden, encoded=not alone, more=relative)
     names = ("self_attn_layer_norm", "cross_attn_layer_norm", "feed_forward_layer_norm")
     ahead = ("embedding", Tensor("position_embedding.ngram", (ngram, hidden), "table"))
@@ -290,7 +301,7 @@ def read_prophetnet(c: Fields) -> ModelSpec:
         embedding_norm=True,
         more=(ahead,),
     )
-    towers = ()
+    towers: tuple[Tower, ...] = ()
     if alone:
         c.read |= {"num_encoder_layers", "num_encoder_attention_heads", "encoder_ffn_dim"}
     else:

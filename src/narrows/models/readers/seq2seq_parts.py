@@ -14,12 +14,12 @@ from narrows.text import BadInput
 
 QUIET = frozenset(
     """
-    activation_dropout add_router_probs attention_type attention_window block_size decoder_layerdrop disable_ngram_loss early_stopping
-    encoder_layerdrop encoder_no_repeat_ngram_size expert_capacity langs length_penalty normalize_before num_beams
-    batch_prioritized_routing dense_act_fn dropout_rate eps feed_forward_proj initializer_factor is_gated_act
-    moe_eval_capacity_token_fraction moe_token_dropout normalize_router_prob_before_dropping num_random_blocks
-    relative_attention_max_distance relative_max_distance router_dtype router_ignore_padding_tokens router_z_loss_coef
-    scale_decoder_outputs scale_embedding second_expert_policy stagger_local_blocks
+    add_bias_logits add_final_layer_norm add_router_probs attention_type attention_window
+    batch_prioritized_routing block_size dense_act_fn disable_ngram_loss eps expert_capacity extra_pos_embeddings
+    feed_forward_proj is_gated_act langs moe_eval_capacity_token_fraction moe_token_dropout normalize_before
+    normalize_embedding normalize_router_prob_before_dropping num_random_blocks relative_attention_max_distance
+    relative_max_distance router_dtype router_ignore_padding_tokens router_z_loss_coef scale_decoder_outputs
+    second_expert_policy stagger_local_blocks static_position_embeddings
     """.split()  # noqa: SIM905
 )
 """Fields of these families that change no size: they say how attention is masked, or how text is generated."""
@@ -89,7 +89,11 @@ def frame(
 
 
 def encoder(
-    layers: Sequence[Layer], dialect: str, outer: Iterable[tuple[str, Tensor]] = (), more: Rows = (), name: str = "encoder"
+    layers: Sequence[Layer],
+    dialect: str,
+    outer: Iterable[tuple[str, Tensor]] = (),
+    more: Rows = (),
+    name: str = "encoder",
 ) -> Tower:
     """Layers of an encoder and what stands around them, with the names of `dialect`; `more`: further tensors."""
     names = DIALECTS[dialect]

@@ -8,6 +8,7 @@ import msgspec
 
 from narrows.models.fields import Fields
 from narrows.models.mixers.base import linear
+from narrows.models.readers.seq2seq import Sides, attention_of, encoder_layers
 from narrows.models.readers.seq2seq_parts import QUIET, encoder, frame
 from narrows.models.spec import Tower
 from narrows.models.tensors import Tensor
@@ -96,11 +97,9 @@ def whisper_encoder(
 ) -> Tower:
     """Whisper's: two convolutions, positions, and layers like BART's whose keys have no bias.
 
-    bins: the default of `num_mel_bins`. known: positions are stored. last: name of the last norm. more: what stands before the layers in place of the
-    two convolutions, whose keys then have a bias (Qwen 3).
+    bins: the default of `num_mel_bins`. known: positions are stored. last: name of the last norm. more: what stands
+    before the layers in place of the two convolutions, whose keys then have a bias (Qwen 3).
     """
-    from narrows.models.readers.seq2seq import Sides, attention_of, encoder_layers
-
     c.read |= QUIET
     hidden, bins = c.size("d_model"), c.size("num_mel_bins", default=bins)
     sides = Sides(offset=0, final_norm=True)
@@ -141,7 +140,10 @@ def parakeet_encoder(c: Fields, prefix: str = "model.encoder.") -> Tower:
     hidden, inner = c.size("hidden_size", default=1024), c.size("intermediate_size", default=4096)
     heads, layers = c.size("num_attention_heads", default=8), c.layers("num_hidden_layers", default=24)
     c.divide(hidden, heads, "hidden_size", "num_attention_heads")
-    kernel, channels = c.size("subsampling_conv_kernel_size", default=3), c.size("subsampling_conv_channels", default=256)
+    kernel, channels = (
+        c.size("subsampling_conv_kernel_size", default=3),
+        c.size("subsampling_conv_channels", default=256),
+    )
     stride, factor = c.size("subsampling_conv_stride", default=2), c.size("subsampling_factor", default=8)
     halvings = factor.bit_length() - 1
     left = c.size("num_mel_bins", default=80) // stride**halvings

@@ -102,7 +102,16 @@ def _seamless(c: Fields, family: str) -> ModelSpec:
 
 _SPOKEN = (
     *("t2u_", "vocoder_", "unit_", "upsample_", "resblock_", "speech_encoder_", "adaptor_", "num_conv_pos_"),
-    *("lang_embed", "spkr_embed", "var_pred", "variance_", "leaky_relu", "sampling_rate", "add_adapter", "feature_proj"),
+    *(
+        "lang_embed",
+        "spkr_embed",
+        "var_pred",
+        "variance_",
+        "leaky_relu",
+        "sampling_rate",
+        "add_adapter",
+        "feature_proj",
+    ),
     *("num_adapter", "position_embeddings_type", "conv_depthwise", "left_max", "right_max", "max_source", "rotary_emb"),
     *("char_vocab", "num_hidden_layers", "max_new_tokens"),
 )
@@ -242,8 +251,13 @@ def read_canary(c: Fields) -> ModelSpec:
     return _heard_by_conformer(c, text, "canary", positions=False, tied=True, vocab=text.size("vocab_size"))
 
 
+_COHERE = {"hidden_size": 1280, "num_hidden_layers": 48, "intermediate_size": 5120, "num_mel_bins": 128}
+
+
 def read_cohere_asr(c: Fields) -> ModelSpec:
-    """Cohere's recogniser."""
+    """Cohere's recogniser, with numbers of its own for what the encoder's config leaves out."""
+    hearing = c.nested("encoder_config")
+    hearing.values = {**_COHERE, **hearing.values}
     return _heard_by_conformer(c, c, "cohere_asr", positions=True, tied=False, vocab=c.size("vocab_size"))
 
 
