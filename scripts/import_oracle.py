@@ -22,6 +22,15 @@ TARGET = Path(__file__).resolve().parent.parent / "tests" / "data" / "oracle.jso
 DROPPED = {"id2label", "label2id", "problem_type", "_name_or_path", "transformers_version", "return_dict"}
 
 
+def encoder_tokens(cache: dict[str, Any]) -> int | None:
+    """Tokens of the encoder that were cached beside the decoder's, where there is one."""
+    for snapshot in cache.values():
+        for layers, _, tensors in snapshot.get("layers", []) if isinstance(snapshot, dict) else []:
+            if str(layers[0]).startswith("cross."):
+                return int(tensors[0][1][2])
+    return None
+
+
 def main(directory: Path) -> None:
     """Read both files, keep what the test needs, write it reproducibly."""
     rows: list[dict[str, Any]] = []
@@ -31,15 +40,19 @@ def main(directory: Path) -> None:
                 row = json.loads(line)
                 if row["model_type"] not in FAMILIES:
                     continue
+                # the class decides what of an encoder-decoder is built; the file names it, as files of the hub do
+                config = {**row["config"], "architectures": [row["cls"]]}
+                caches = row["cache"].get("elems") or {}
                 kept = {
                     "set": name,
                     "key": row["key"],
                     "seed": row.get("seed"),
-                    "config": {k: v for k, v in row["config"].items() if k not in DROPPED},
+                    "config": {k: v for k, v in config.items() if k not in DROPPED},
                     "total_params": row["total_params"],
                     "active_params": (row["moe"] or {}).get("active_params"),
-                    "embedding_params": row["embeddings"]["input_embedding_params"],
-                    "cache_elements": row["cache"].get("elems") or {},
+                    # a model that caches nothing has null there
+                    "cache_elements": {length: elements or 0 for length, elements in caches.items()},
+                    "encoder_tokens": encoder_tokens(row["cache"]),
                 }
                 rows.append(kept)
     write_packed(TARGET, rows)

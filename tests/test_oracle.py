@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from narrows.models import ModelSpec, read_config
+from narrows.models.tensors import CacheRow
 
 from .conftest import DATA
 
@@ -19,12 +20,20 @@ def spec_of(row: dict[str, Any]) -> ModelSpec:
     return read_config(row["config"], name=row["key"])
 
 
-def cached_by_transformers(spec: ModelSpec, length: int) -> int:
-    """transformers keeps W − 1 tokens of a window (the next one completes it), and counts constant state as cache."""
-    kept = sum(
-        layers * row.elements_per_token * (length if row.window is None else min(length, row.window - 1))
-        for layers, row in spec.cache_rows()
-    )
+def cached_by_transformers(spec: ModelSpec, length: int, encoder_tokens: int | None) -> int:
+    """transformers keeps W − 1 tokens of a window (the next one completes it), and counts constant state as cache.
+
+    The rows of encoder-decoders were made with an encoder's length of their own.
+    """
+
+    def tokens(row: CacheRow) -> int:
+        if row.encoder:
+            assert encoder_tokens is not None
+            assert row.fixed in (None, encoder_tokens)
+            return encoder_tokens
+        return length if row.window is None else min(length, row.window - 1)
+
+    kept = sum(layers * row.elements_per_token * tokens(row) for layers, row in spec.cache_rows())
     return kept + spec.state_elements()
 
 
@@ -54,7 +63,7 @@ def test_active_parameters_are_exact(row: dict[str, Any]) -> None:
 def test_cache_and_state_elements_are_exact(row: dict[str, Any]) -> None:
     spec = spec_of(row)
     for length, elements in row["cache_elements"].items():
-        assert cached_by_transformers(spec, int(length)) == elements
+        assert cached_by_transformers(spec, int(length), row.get("encoder_tokens")) == elements
 
 
 @pytest.mark.parametrize("row", ROWS, ids=ids)

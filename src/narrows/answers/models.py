@@ -17,7 +17,6 @@ from narrows.models.feedforward import Dense, FeedForward
 from narrows.models.mixers import (
     Attention,
     Bidirectional,
-    CrossAttention,
     GatedDeltaNet,
     KimiDelta,
     LatentAttention,
@@ -27,6 +26,7 @@ from narrows.models.mixers import (
     Mixer,
     NoMixer,
     Parallel,
+    SelfAndCross,
     ShortConvolution,
 )
 from narrows.precision import format_of
@@ -203,7 +203,7 @@ def _mixer(mixer: Mixer) -> Text:
             inner=mixer.recurrent.head_dim,
             state=mixer.recurrent.state_size,
         )
-    if isinstance(mixer, CrossAttention):
+    if isinstance(mixer, SelfAndCross):
         return _crossed(mixer)
     if isinstance(mixer, Bidirectional):
         return Text(
@@ -214,7 +214,7 @@ def _mixer(mixer: Mixer) -> Text:
     return _recurrent(mixer)
 
 
-def _crossed(mixer: CrossAttention) -> Text:
+def _crossed(mixer: SelfAndCross) -> Text:
     """A decoder's, with what it sees of the encoder."""
     shape = {
         "heads": mixer.attention.heads,

@@ -255,7 +255,13 @@ _STRUCTURAL = re.compile(r"expert|lora_rank|mamba|ssm_|linear_(num|key|value)|sl
 
 def _is_class_of(architecture: str, family: str) -> bool:
     """Whether a class name goes with a family: Qwen3MoeForCausalLM with qwen3_moe."""
-    base = {"gemma3_text": "gemma3", "kimi_k2": "deepseekv3"}.get(family, family).replace("_", "")
+    base = {
+        "gemma3_text": "gemma3",
+        "kimi_k2": "deepseekv3",
+        "speech_to_text": "speech2text",
+        "nemo_speechlm": "nemotron",
+    }.get(family, family)
+    base = base.replace("_", "").replace("-", "")
     return architecture == family or architecture.lower().startswith(base)
 
 

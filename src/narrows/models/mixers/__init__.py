@@ -5,7 +5,7 @@ from __future__ import annotations
 from narrows.models.mixers.attention import INDEX_KEY, Attention, LatentAttention
 from narrows.models.mixers.base import linear
 from narrows.models.mixers.combined import NoMixer, Parallel
-from narrows.models.mixers.cross import Bidirectional, CrossAttention
+from narrows.models.mixers.cross import Bidirectional, SelfAndCross
 from narrows.models.mixers.linear_attention import KimiDelta, Lightning, ShortConvolution
 from narrows.models.mixers.recurrent import GatedDeltaNet, Mamba, Mamba2
 
@@ -20,7 +20,7 @@ Mixer = (
     | ShortConvolution
     | Parallel
     | NoMixer
-    | CrossAttention
+    | SelfAndCross
     | Bidirectional
 )
 
@@ -28,7 +28,6 @@ __all__ = [
     "INDEX_KEY",
     "Attention",
     "Bidirectional",
-    "CrossAttention",
     "GatedDeltaNet",
     "KimiDelta",
     "LatentAttention",
@@ -38,6 +37,7 @@ __all__ = [
     "Mixer",
     "NoMixer",
     "Parallel",
+    "SelfAndCross",
     "ShortConvolution",
     "linear",
 ]

@@ -8,7 +8,7 @@ from narrows.models.mixers.attention import Attention
 from narrows.models.tensors import CacheRow, StateRow, Tensor
 
 
-class CrossAttention(msgspec.Struct, frozen=True, tag="cross"):
+class SelfAndCross(msgspec.Struct, frozen=True, tag="self_and_cross"):
     """A decoder layer's self-attention, and then attention over the encoder's output (T5, BART, Whisper).
 
     attention: over the tokens made so far. cross: the same over the encoder's, which are `source` channels wide.

@@ -6,7 +6,7 @@ import msgspec
 
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
-from narrows.models.mixers import Attention, Bidirectional, CrossAttention, Mixer
+from narrows.models.mixers import Attention, Bidirectional, Mixer, SelfAndCross
 from narrows.models.mixers.base import linear
 from narrows.models.readers.seq2seq_parts import class_of, norm, whole_model
 from narrows.models.readers.traits import Switch, on
@@ -112,7 +112,7 @@ def layers_of(c: Fields, bert: Bert, *, crossed: bool, encoded: bool = False, so
     )
     mixer: Mixer = Bidirectional(own)
     if crossed:
-        mixer = CrossAttention(own, own, source or hidden, encoded=encoded)
+        mixer = SelfAndCross(own, own, source or hidden, encoded=encoded)
     elif c.flag("is_decoder", False):
         mixer = own
     around = ("attention", "crossattention") if crossed else ("attention",)

@@ -6,7 +6,7 @@ import msgspec
 
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
-from narrows.models.mixers import Attention, CrossAttention
+from narrows.models.mixers import Attention, SelfAndCross
 from narrows.models.mixers.base import linear
 from narrows.models.readers.seq2seq_parts import QUIET, Rows, decoder_alone, encoder, frame, whole_model
 from narrows.models.readers.traits import Switch, on
@@ -97,7 +97,7 @@ def feeds_of(c: Fields, sides: Sides, side: str, layers: int) -> list[FeedForwar
     return [sparse if step and (i + 1) % step == 0 else plain for i in range(layers)]
 
 
-def decoder_layers(c: Fields, sides: Sides, mixer: CrossAttention) -> list[Layer]:
+def decoder_layers(c: Fields, sides: Sides, mixer: SelfAndCross) -> list[Layer]:
     """The decoder's."""
     layers = c.layers("decoder_layers")
     norms = Norms((sides.self_norm, sides.cross_norm, sides.feed_norm), bias=True)
@@ -147,7 +147,7 @@ def build(
     one = tables.tied and tables.together and not alone
     longest = c.size(sides.positions[1])
     mixer = attention_of(c, sides, "decoder")
-    cross = CrossAttention(mixer, mixer, hidden, encoder_tokens=encoder_tokens, encoded=not alone)
+    cross = SelfAndCross(mixer, mixer, hidden, encoder_tokens=encoder_tokens, encoded=not alone)
     around = frame(
         tables.decoder,
         hidden,
@@ -277,7 +277,7 @@ def read_prophetnet(c: Fields) -> ModelSpec:
         width = c.divide(hidden, heads, "hidden_size", f"num_{side}_attention_heads")
         return Attention(hidden, heads, heads, width, qkv_bias=True, out_bias=True)
 
-    def stack(side: str, mixer: Attention | CrossAttention, names: tuple[str, ...]) -> list[Layer]:
+    def stack(side: str, mixer: Attention | SelfAndCross, names: tuple[str, ...]) -> list[Layer]:
         feed = Dense(hidden, c.size(f"{side}_ffn_dim"), gated=False, bias=True)
         return [Layer(mixer, feed, Norms(names, bias=True), hidden)] * c.layers(f"num_{side}_layers")
 
@@ -289,7 +289,7 @@ def read_prophetnet(c: Fields) -> ModelSpec:
             "original model",
             field="add_cross_attention",
         )
-    mixer = CrossAttention(own, own, hidden, encoded=not alone, more=relative)
+    mixer = SelfAndCross(own, own, hidden, encoded=not alone, more=relative)
     names = ("self_attn_layer_norm", "cross_attn_layer_norm", "feed_forward_layer_norm")
     ahead = ("embedding", Tensor("position_embedding.ngram", (ngram, hidden), "table"))
     around = frame(

@@ -6,7 +6,7 @@ import msgspec
 
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
-from narrows.models.mixers import Attention, CrossAttention
+from narrows.models.mixers import Attention, SelfAndCross
 from narrows.models.mixers.base import linear
 from narrows.models.readers.build import attention
 from narrows.models.readers.seq2seq import SIDES, Sides, attention_of, build, decoder_layers
@@ -47,7 +47,7 @@ def read_whisper(c: Fields) -> ModelSpec:
     sides = Sides(final_norm=True)
     own = msgspec.structs.replace(attention_of(c, sides, "decoder"), key_bias=False)
     heard, longest = c.size("max_source_positions", default=1500), c.size("max_target_positions", default=448)
-    mixer = CrossAttention(own, own, hidden, encoder_tokens=heard, encoded=not alone)
+    mixer = SelfAndCross(own, own, hidden, encoder_tokens=heard, encoded=not alone)
     tied = c.flag("tie_word_embeddings", True)
     c.read |= {"encoder_layers", "encoder_attention_heads", "encoder_ffn_dim", "num_mel_bins", "num_hidden_layers"}
     return whole_model(
@@ -151,7 +151,7 @@ def read_speecht5(c: Fields) -> ModelSpec:
     wrapped.add("embed_positions.pe_k.weight", Tensor("sound.relative", (2 * reach, hidden // heads), "table"))
     return whole_model(
         c,
-        decoder_layers(c, sides, CrossAttention(own, own, hidden)),
+        decoder_layers(c, sides, SelfAndCross(own, own, hidden)),
         frame(vocab, hidden, tied=tied),
         family="speecht5",
         dialect="speecht5",
@@ -187,7 +187,7 @@ def read_moonshine(c: Fields) -> ModelSpec:
     names = ("input_layernorm", "post_attention_layernorm", "final_layernorm")
     # gate and up are one matrix with one bias
     gated = Dense(hidden, inner, True, True)
-    layer = Layer(CrossAttention(own, own, hidden), gated, Norms(names), hidden)
+    layer = Layer(SelfAndCross(own, own, hidden), gated, Norms(names), hidden)
     out = Gathered("model.encoder.")
     out.conv("conv1", hidden, 1, 127, bias=False)
     out.conv("conv2", 2 * hidden, hidden, 7)
@@ -219,7 +219,7 @@ def _heard_by_conformer(c: Fields, text: Fields, family: str, *, positions: bool
     hidden, longest = own.hidden, text.size("max_position_embeddings", default=1024)
     feed = Dense(hidden, text.size("intermediate_size"), gated=False, bias=True)
     norms = Norms(("input_layernorm", "post_attention_layernorm", "final_layernorm"), bias=True)
-    layer = Layer(CrossAttention(own, own, hidden), feed, norms, hidden)
+    layer = Layer(SelfAndCross(own, own, hidden), feed, norms, hidden)
     one = c.flag("tie_word_embeddings", tied)
     projection = linear("embedding.encoder", hidden, hearing.size("hidden_size", default=1024), bias=True)
     around = frame(
@@ -276,7 +276,7 @@ def read_dia(c: Fields) -> ModelSpec:
     )
     rows = writing.size("vocab_size", default=1028) * writing.size("num_channels", default=9)
     seen = writing.size("cross_hidden_size", default=source)
-    mixer = CrossAttention(own, cross, seen)
+    mixer = SelfAndCross(own, cross, seen)
     feed = Dense(own.hidden, writing.size("intermediate_size", default=8192))
     layer = Layer(mixer, feed, Norms(("pre_sa_norm", "pre_ca_norm", "pre_mlp_norm")), own.hidden)
     other = Dense(source, reading.size("intermediate_size", default=4096))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
-from narrows.models.mixers import Attention, Bidirectional, CrossAttention
+from narrows.models.mixers import Attention, Bidirectional, SelfAndCross
 from narrows.models.readers.seq2seq_parts import QUIET, Rows, decoder_alone, encoder, frame, whole_model
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
@@ -76,8 +76,8 @@ def build(
     if feeds is None:
         plain: FeedForward = Dense(hidden, c.size("d_ff"), gated)
         feeds = [plain] * encoders, [plain] * decoders
-    first = CrossAttention(own, own, hidden, more=(_table(c),))
-    others = first if every else CrossAttention(own, own, hidden)
+    first = SelfAndCross(own, own, hidden, more=(_table(c),))
+    others = first if every else SelfAndCross(own, own, hidden)
     if reading is None:
         head = Bidirectional(own, (_table(c),))
         reading = head, head if every else Bidirectional(own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models.fields import Fields
-from narrows.models.mixers import Attention, CrossAttention
+from narrows.models.mixers import Attention, SelfAndCross
 from narrows.models.readers.build import FULL, SLIDING, attention, dense, windowed
 from narrows.models.readers.seq2seq_parts import QUIET, encoder, frame, whole_model
 from narrows.models.readers.sound import Gathered
@@ -36,7 +36,7 @@ def read_t5gemma(c: Fields) -> ModelSpec:
     source = seen[0].hidden
     layers = [
         Layer(
-            CrossAttention(own, msgspec.structs.replace(own, window=None), source),
+            SelfAndCross(own, msgspec.structs.replace(own, window=None), source),
             dense(writing),
             Norms((*_SELF, *_CROSS, *_FEED)),
             own.hidden,
@@ -69,7 +69,7 @@ def read_t5gemma2(c: Fields) -> ModelSpec:
     norms, source = Norms((*_SELF, *_FEED)), seen[0].hidden
     layers = [
         Layer(
-            CrossAttention(own, msgspec.structs.replace(own, window=None), source, merged=True),
+            SelfAndCross(own, msgspec.structs.replace(own, window=None), source, merged=True),
             dense(writing),
             norms,
             own.hidden,
