@@ -22,6 +22,7 @@ from narrows.models.readers.audio_towers import (
     wave_tower,
 )
 from narrows.models.readers.build import PRE_NORMS, attention, dense, model, stack, text_part
+from narrows.models.readers.seq2seq_parts import apart
 from narrows.models.readers.sound import Gathered, kept_whole, qwen3_encoder, whisper_encoder
 from narrows.models.spec import ModelSpec, Tower
 from narrows.text import BadInput
@@ -166,7 +167,7 @@ def _granite(c: Fields, family: str) -> ModelSpec:
     spec = beside(c, family, tied=True, usual="granite")
     queries = c.size("window_size", default=15) // c.size("downsample_rate", default=5)
     if not queries:
-        raise BadInput("config field '{field}' must not be larger than 'window_size'", field="downsample_rate")
+        raise apart(c, "downsample_rate", "window_size")
     tower = granite_encoder(c.nested("encoder_config"))
     return with_towers(spec, tower, query_projector(c.nested("projector_config"), spec.hidden, queries))
 

@@ -9,7 +9,7 @@ from narrows.models.fields import Fields
 from narrows.models.readers.audio import beside, with_towers
 from narrows.models.readers.audio_towers import projector, tokenizer
 from narrows.models.readers.build import PRE_NORMS, attention, stack
-from narrows.models.readers.seq2seq_parts import frame, whole_model
+from narrows.models.readers.seq2seq_parts import apart, frame, whole_model
 from narrows.models.readers.sound import Gathered, numbers
 from narrows.models.spec import ModelSpec, Tower
 from narrows.models.tensors import Tensor
@@ -72,10 +72,8 @@ def read_kyutai_speech_to_text(c: Fields) -> ModelSpec:
     c.read |= {"audio_bos_token_id", "audio_pad_token_id", "frame_size"}
     tied = c.flag("tie_word_embeddings", False)
     if tied:
-        raise BadInput(
-            "this kyutai_speech_to_text config ties its head, which predicts text, to an embedding of text and sound; "
-            "the file contradicts itself"
-        )
+        # the head predicts text, and the embedding has rows for sound too
+        raise apart(c, "tie_word_embeddings", "num_codebooks")
     return whole_model(
         c,
         [group.layer for group in stack([own] * layers, [feed] * layers, PRE_NORMS) for _ in range(group.repeat)],

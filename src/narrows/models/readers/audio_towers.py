@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from narrows.models.fields import Fields
+from narrows.models.readers.seq2seq_parts import apart
 from narrows.models.readers.sound import Gathered, numbers
 from narrows.models.spec import Tower
 from narrows.models.tensors import Tensor
-from narrows.text import BadInput
 
 
 def projector(prefix: str, *layers: tuple[str, int, int], bias: bool = True) -> Tower:
@@ -161,13 +161,7 @@ def wave_tower(c: Fields) -> Tower:
     widths = numbers(c, "conv_dim", [512] * 7)
     kernels = numbers(c, "conv_kernel", [10, 3, 3, 3, 3, 2, 2])
     if len(widths) != len(kernels):
-        raise BadInput(
-            "config fields '{one}' and '{other}' list {first} and {second} convolutions; the file contradicts itself",
-            one=c.path + "conv_dim",
-            other=c.path + "conv_kernel",
-            first=len(widths),
-            second=len(kernels),
-        )
+        raise apart(c, "conv_dim", "conv_kernel")
     groups, before = c.size("num_conv_pos_embedding_groups", default=16), 1
     c.divide(hidden, groups, "hidden_size", "num_conv_pos_embedding_groups")
     out, bias = Gathered("model.audio_tower."), c.flag("conv_bias", True)
@@ -194,11 +188,7 @@ def tokenizer(c: Fields, prefix: str, *, up: bool = False) -> list[tuple[str, in
     depths = numbers(c, "depths", [3, 3, 3, 3, 3, 3, 8])
     ratios = numbers(c, "downsampling_ratios", [2, 2, 4, 5, 5, 8])
     if len(depths) != len(ratios) + 1 or len(ratios) > 20:
-        raise BadInput(
-            "config field '{field}' must have one entry more than '{other}'; the file contradicts itself",
-            field=c.path + "depths",
-            other=c.path + "downsampling_ratios",
-        )
+        raise apart(c, "depths", "downsampling_ratios")
     width, kernel = c.size("num_filters", default=32), c.size("kernel_size", default=7)
     latent, channels = c.size("hidden_size", default=64), c.size("channels", default=1)
     spread = c.size("ffn_expansion", default=4)

@@ -10,11 +10,11 @@ from narrows.models.mixers.base import linear
 from narrows.models.readers.audio import with_towers
 from narrows.models.readers.build import PRE_NORMS, attention, dense, model, routed, stack, text_part, windowed
 from narrows.models.readers.qwen import _kinds, _window, experts
+from narrows.models.readers.seq2seq_parts import apart
 from narrows.models.readers.sound import Gathered, numbers, qwen3_encoder, renamed, whisper_encoder
 from narrows.models.readers.vision import qwen3_vision
 from narrows.models.spec import ModelSpec, Tower
 from narrows.models.tensors import Tensor
-from narrows.text import BadInput
 
 _QUIET = frozenset(
     """
@@ -184,13 +184,7 @@ def _speaker(c: Fields, out: Gathered, bands: int, voice: int) -> None:
     kernels = numbers(c, "enc_kernel_sizes", [5, 3, 3, 3, 1])
     scale, squeezed = c.size("enc_res2net_scale", default=2), c.size("enc_se_channels", default=64)
     if len(widths) != len(kernels) or len(widths) < 2:
-        raise BadInput(
-            "config fields '{one}' and '{other}' list {first} and {second} convolutions; the file contradicts itself",
-            one=c.path + "enc_channels",
-            other=c.path + "enc_kernel_sizes",
-            first=len(widths),
-            second=len(kernels),
-        )
+        raise apart(c, "enc_channels", "enc_kernel_sizes")
     out.conv("blocks.0.conv", widths[0], bands, kernels[0])
     for i in range(1, len(widths) - 1):
         block, before, wide = out.below(f"blocks.{i}."), widths[i - 1], widths[i]
@@ -215,11 +209,7 @@ def _vocoder(c: Fields) -> list[tuple[str, int, Tensor]]:
     lists = isinstance(dilations, list) and all(isinstance(one, list) and len(one) <= 100 for one in dilations)
     rates = numbers(c, "upsample_rates", [5, 3, 2, 2, 2, 2])
     if not lists or len(dilations) != len(kernels) or len(rates) != len(stages) or len(stages) > 40:
-        raise BadInput(
-            "the numbers of convolutions in '{field}' contradict one another; take the config.json of the original "
-            "model",
-            field=c.path.rstrip("."),
-        )
+        raise apart(c, "resblock_kernel_sizes", "resblock_dilation_sizes")
     out = Gathered("token2wav.code2wav_bigvgan_model.")
     out.conv("conv_pre", wide, c.size("mel_dim", default=80), 7)
     for i, stage in enumerate(stages):

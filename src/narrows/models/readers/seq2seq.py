@@ -285,9 +285,7 @@ def read_prophetnet(c: Fields) -> ModelSpec:
     relative = tuple(linear("attention.relative", buckets * own.heads, hidden, shards=own.heads, bias=True))
     if not crossed:
         raise BadInput(
-            "config field '{field}' is off, and a prophetnet decoder has no other form; take the file of the "
-            "original model",
-            field="add_cross_attention",
+            "config field '{field}' must be one of: {known}", field=c.path + "add_cross_attention", known="true"
         )
     mixer = SelfAndCross(own, own, hidden, encoded=not alone, more=relative)
     names = ("self_attn_layer_norm", "cross_attn_layer_norm", "feed_forward_layer_norm")

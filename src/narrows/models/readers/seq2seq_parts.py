@@ -28,6 +28,15 @@ Rows = Iterable[tuple[str, int, Tensor]]
 """(name in the file, repeats, tensor)"""
 
 
+def apart(c: Fields, one: str, other: str) -> BadInput:
+    """The error of two fields that contradict each other."""
+    return BadInput(
+        "config fields '{one}' and '{other}' do not go together; take the config.json of the original model",
+        one=c.path + one,
+        other=c.path + other,
+    )
+
+
 def class_of(c: Fields) -> str:
     """The class that the file names, or nothing."""
     stated = c.raw("architectures")

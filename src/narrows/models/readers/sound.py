@@ -9,7 +9,7 @@ import msgspec
 from narrows.models.fields import Fields
 from narrows.models.mixers.base import linear
 from narrows.models.readers.seq2seq import Sides, attention_of, encoder_layers
-from narrows.models.readers.seq2seq_parts import QUIET, encoder, frame
+from narrows.models.readers.seq2seq_parts import QUIET, apart, encoder, frame
 from narrows.models.spec import Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
@@ -243,14 +243,12 @@ def wave_layers(c: Fields, out: Gathered, hidden: int, *, position_name: str) ->
     kernels = numbers(c, "conv_kernel", [10, 3, 3, 3, 3, 2, 2])
     numbers(c, "conv_stride", [5, 2, 2, 2, 2, 2, 2])
     kind = c.raw("feat_extract_norm", default="group")
-    if kind not in ("group", "layer") or len(kernels) != len(widths):
+    if kind not in ("group", "layer"):
         raise BadInput(
-            "config fields '{one}' and '{other}' do not go together, or '{third}' is neither group nor layer; take the "
-            "config.json of the original model",
-            one=c.path + "conv_dim",
-            other=c.path + "conv_kernel",
-            third=c.path + "feat_extract_norm",
+            "config field '{field}' must be one of: {known}", field=c.path + "feat_extract_norm", known="group, layer"
         )
+    if len(kernels) != len(widths):
+        raise apart(c, "conv_dim", "conv_kernel")
     if any(_chance(c, name, usual) for name, usual in (("mask_time_prob", 0.05), ("mask_feature_prob", 0.0))):
         out.add("masked_spec_embed", Tensor("sound.masked", (hidden,), "vector"))
     bias, before = c.flag("conv_bias", False), 1

@@ -20,7 +20,7 @@ def _half(c: Fields, name: str, known: dict[str, Bert]) -> tuple[Fields, str]:
     if not isinstance(kind, str) or kind not in known:
         raise BadInput(
             "config field '{field}' is {value}; narrows reads halves of these architectures: {known}",
-            field=f"{half.path}model_type",
+            field=half.path + "model_type",
             value=str(kind)[:60],
             known=", ".join(known),
         )
