@@ -6,13 +6,9 @@ file. Source of the names: the state dicts of the model classes in transformers 
 
 from __future__ import annotations
 
-from narrows.models.dialects_bert import BERT
 from narrows.models.dialects_older import OLDER
-from narrows.models.dialects_seq2seq import SEQ2SEQ
-from narrows.models.dialects_speech import SPEECH
 
 _LAYER = "model.layers.{}."
-_INNER_ROOT = "model.language_model."
 
 
 def _decoder(**changes: str) -> dict[str, str]:
@@ -198,7 +194,7 @@ _QWEN35 = _decoder(
 
 _LLAMA4 = _replaced(_decoder(router=f"{_LAYER}mlp.router.weight"), ".mlp.", ".feed_forward.")
 
-DIALECTS: dict[str, dict[str, str]] = {
+_COMMON: dict[str, dict[str, str]] = {
     "llama": _DECODER,
     "mixtral": _decoder(
         router=f"{_LAYER}block_sparse_moe.gate.weight",
@@ -350,14 +346,28 @@ DIALECTS: dict[str, dict[str, str]] = {
         ".feed_forward.",
     ),
     **OLDER,
-    **SEQ2SEQ,
-    **BERT,
-    **SPEECH,
 }
 
-# inside a model that also hears, a decoder's names begin otherwise
-DIALECTS |= {
-    f"{name}/inner": _replaced(_replaced(DIALECTS[name], "model.", "model.language_model."), "backbone.", _INNER_ROOT)
-    for name in ("llama", "mixtral", "granitemoe", "phi3", "nemotron_h")
-}
-DIALECTS["llama/thinker"] = {role: f"thinker.{name}" for role, name in _DECODER.items()}
+
+INNER = ("llama", "mixtral", "granitemoe", "phi3", "nemotron_h")
+"""Dialects that a decoder inside a model that hears can have, as `NAME/inner`."""
+
+
+class _Dialects(dict[str, dict[str, str]]):
+    """The dialects of decoders, and those of encoders and of models that hear, made when one is first asked for."""
+
+    def __missing__(self, name: str) -> dict[str, str]:
+        from narrows.models.dialects_bert import BERT
+        from narrows.models.dialects_seq2seq import SEQ2SEQ
+        from narrows.models.dialects_speech import SPEECH
+
+        inner = {role: f"thinker.{pattern}" for role, pattern in self["llama"].items()}
+        rarer = {**SEQ2SEQ, **BERT, **SPEECH, "llama/thinker": inner}
+        for plain in INNER:
+            names = _replaced(self[plain], "backbone.", "model.")
+            rarer[f"{plain}/inner"] = _replaced(names, "model.", "model.language_model.")
+        self.update(rarer)
+        return rarer[name]
+
+
+DIALECTS = _Dialects(_COMMON)

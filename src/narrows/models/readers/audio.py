@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from narrows.models.dialects import DIALECTS
+from narrows.models.dialects import INNER
 from narrows.models.fields import Fields
 from narrows.models.mixers.base import linear
 from narrows.models.readers import reader_of
@@ -45,8 +45,8 @@ def beside(c: Fields, family: str, *, tied: bool, usual: str) -> ModelSpec:
     text.read.add("model_type")
     spec = reader(text)
     c.read |= _QUIET
-    inner = f"{spec.dialect}/inner"
-    return msgspec.structs.replace(spec, family=family, dialect=inner if inner in DIALECTS else spec.dialect)
+    inner = f"{spec.dialect}/inner" if spec.dialect in INNER else spec.dialect
+    return msgspec.structs.replace(spec, family=family, dialect=inner)
 
 
 def with_towers(spec: ModelSpec, *towers: Tower) -> ModelSpec:
