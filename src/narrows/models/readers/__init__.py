@@ -91,6 +91,7 @@ _MODULES = {
         "audio",
     ),
     **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), "omni"),
+    "qwen3_omni_moe": "omni3",
     **dict.fromkeys(("vibevoice", "kyutai_speech_to_text", "nemo_speechlm"), "audio_more"),
     "t5gemma": "t5gemma",
     "t5gemma2": "t5gemma",

@@ -125,6 +125,7 @@ def read_qwen2_5_omni(c: Fields) -> ModelSpec:
         if thinker.stated(name) is None:
             thinker.values = {**thinker.values, name: value}
     spec = read_qwen2_5_omni_thinker(thinker)
+    c.read |= {"talker_config", "token2wav_config"}
     seen = tuple(renamed(tower, "model.", "thinker.model.") for tower in spec.towers)
     said: tuple[Tower, ...] = ()
     if c.flag("enable_audio_output", True) and c.flag("enable_talker", True):
