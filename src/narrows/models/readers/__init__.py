@@ -95,6 +95,7 @@ _MODULES = {
     **dict.fromkeys(("vibevoice", "kyutai_speech_to_text", "nemo_speechlm"), "audio_more"),
     "t5gemma": "t5gemma",
     "t5gemma2": "t5gemma",
+    **dict.fromkeys(("udop", "pp_formulanet", "vision-encoder-decoder"), "documents"),
     "encoder-decoder": "two_halves",
     "speech-encoder-decoder": "two_halves",
 }

@@ -42,7 +42,9 @@ def _layers(c: Fields, out: Gathered, own: Attention, feed: list[Tensor], name: 
             full = f"mlp.{'gate' if part == 'router' else 'shared_expert_gate'}.weight"
         else:
             full = f"{where[part]}{rest}{'' if rest.endswith('norm') else '_proj'}.{'bias' if bias else 'weight'}"
-        layer.add(full, msgspec.structs.replace(tensor, shards=1, use="plain" if tensor.use == "linear" else tensor.use))
+        layer.add(
+            full, msgspec.structs.replace(tensor, shards=1, use="plain" if tensor.use == "linear" else tensor.use)
+        )
     for norm in PRE_NORMS.names:
         layer.norm(norm, own.hidden, bias=False)
     out.norm("norm", own.hidden, bias=False)

@@ -14,7 +14,7 @@ _GATED = {"t5": False, "longt5": False, "mt5": True, "umt5": True, "pop2piano": 
 """Whether the feed-forward is gated where the file does not say."""
 
 
-def _gated(c: Fields, family: str) -> bool:
+def is_gated(c: Fields, family: str) -> bool:
     """`is_gated_act`, or the first word of `feed_forward_proj`."""
     stated = c.raw("feed_forward_proj")
     usual = _GATED[family] if stated is None else str(stated).split("-")[0] == "gated"
@@ -23,7 +23,7 @@ def _gated(c: Fields, family: str) -> bool:
 
 def read(c: Fields, model_type: str) -> ModelSpec:
     """T5, mT5, umT5."""
-    gated = _gated(c, model_type)
+    gated = is_gated(c, model_type)
     return build(c, model_type, "t5_gated" if gated else "t5", gated=gated, every=model_type == "umt5")
 
 
@@ -101,7 +101,7 @@ def build(
 
 def read_pop2piano(c: Fields) -> ModelSpec:
     """Pop2Piano: a T5 that reads sound, with an embedding of composers; its head is never tied."""
-    gated = _gated(c, "pop2piano")
+    gated = is_gated(c, "pop2piano")
     composers = Tensor("embedding.composers", (c.size("composer_vocab_size", default=21), c.size("d_model")), "table")
     more = (("mel_conditioner.embedding.weight", 1, composers),)
     c.read.add("tie_word_embeddings")
@@ -111,7 +111,7 @@ def read_pop2piano(c: Fields) -> ModelSpec:
 
 def read_longt5(c: Fields) -> ModelSpec:
     """LongT5: an encoder that looks around locally, and with `transient-global` also at summaries of blocks."""
-    gated, kind = _gated(c, "longt5"), c.raw("encoder_attention_type", default="local")
+    gated, kind = is_gated(c, "longt5"), c.raw("encoder_attention_type", default="local")
     if kind not in ("local", "transient-global"):
         raise BadInput(
             "config field '{field}' must be one of: {known}",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from narrows.models.fields import Fields
 from narrows.models.mixers.base import linear
-from narrows.models.readers.bert import BERTS, Bert, head, inside, layers_of, pooler
+from narrows.models.readers.bert import BERTS, head, inside, layers_of, pooler
 from narrows.models.readers.seq2seq_parts import encoder, whole_model
 from narrows.models.readers.sound import Gathered, wave_encoder_layer, wave_layers
 from narrows.models.spec import ModelSpec, Tower
 from narrows.text import BadInput
 
 
-def _half(c: Fields, name: str, known: dict[str, Bert]) -> tuple[Fields, str]:
+def half_of(c: Fields, name: str, known: Collection[str]) -> tuple[Fields, str]:
     """One half of the config, of an architecture that can be one."""
     half = c.nested(name)
     kind = half.raw("model_type")
@@ -28,12 +30,12 @@ def _half(c: Fields, name: str, known: dict[str, Bert]) -> tuple[Fields, str]:
 
 
 _HALVES = {name: bert for name, bert in BERTS.items() if name != "xmod"}
-_WAVES = dict.fromkeys(("wav2vec2", "hubert"), Bert())
+_WAVES = ("wav2vec2", "hubert")
 
 
-def _together(c: Fields, family: str, tower: Tower, source: int) -> ModelSpec:
+def together(c: Fields, family: str, tower: Tower, source: int) -> ModelSpec:
     """The decoder beside an encoder `source` wide; where widths differ, a projection joins them."""
-    half, kind = _half(c, "decoder", _HALVES)
+    half, kind = half_of(c, "decoder", _HALVES)
     bert = BERTS[kind]
     half.values = {**half.values, "is_decoder": True}
     last, tied = head(half, bert)
@@ -60,18 +62,18 @@ def _together(c: Fields, family: str, tower: Tower, source: int) -> ModelSpec:
 
 def read_encoder_decoder(c: Fields) -> ModelSpec:
     """Two models of BERT's family."""
-    half, kind = _half(c, "encoder", _HALVES)
+    half, kind = half_of(c, "encoder", _HALVES)
     bert = BERTS[kind]
     layers = layers_of(half, bert, crossed=False)
     hidden = layers[0].hidden
     outer = [*inside(half, bert), *(pooler(hidden) if bert.pooled else [])]
     tower = encoder(layers, f"{bert.dialect}.encoder", outer)
-    return _together(c, "encoder-decoder", tower, hidden)
+    return together(c, "encoder-decoder", tower, hidden)
 
 
 def read_speech_encoder_decoder(c: Fields) -> ModelSpec:
     """wav2vec 2.0 or HuBERT, and a decoder."""
-    half, _ = _half(c, "encoder", _WAVES)
+    half, _ = half_of(c, "encoder", _WAVES)
     hidden, inner = half.size("hidden_size"), half.size("intermediate_size")
     heads, layers = half.size("num_attention_heads"), half.layers("num_hidden_layers")
     out = Gathered("encoder.")
@@ -83,7 +85,7 @@ def read_speech_encoder_decoder(c: Fields) -> ModelSpec:
     wave_layers(half, out, hidden, position_name="encoder.pos_conv_embed")
     out.norm("encoder.layer_norm", hidden)
     wave_encoder_layer(half, out.below("encoder.layers.{}.", layers), hidden, inner, heads)
-    return _together(c, "speech-encoder-decoder", out.tower(), hidden)
+    return together(c, "speech-encoder-decoder", out.tower(), hidden)
 
 
 _READERS = {"encoder-decoder": read_encoder_decoder, "speech-encoder-decoder": read_speech_encoder_decoder}
