@@ -94,6 +94,84 @@ QWEN2_AUDIO: dict[str, Any] = {
         "num_key_value_heads": 32,
     },
 }
+OMNI: dict[str, Any] = {
+    "model_type": "qwen2_5_omni",
+    "thinker_config": {
+        "model_type": "qwen2_5_omni_thinker",
+        "audio_config": {
+            "d_model": 1280,
+            "encoder_layers": 32,
+            "encoder_attention_heads": 20,
+            "encoder_ffn_dim": 5120,
+            "output_dim": 3584,
+        },
+        "vision_config": {"depth": 32, "hidden_size": 1280, "out_hidden_size": 3584},
+        "text_config": {
+            "vocab_size": 152064,
+            "hidden_size": 3584,
+            "intermediate_size": 18944,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 28,
+            "num_key_value_heads": 4,
+        },
+    },
+    "talker_config": {
+        "vocab_size": 8448,
+        "embedding_size": 3584,
+        "hidden_size": 896,
+        "intermediate_size": 18944,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+    },
+    "token2wav_config": {"dit_config": {}, "bigvgan_config": {}},
+}
+OMNI3: dict[str, Any] = {
+    "model_type": "qwen3_omni_moe",
+    "thinker_config": {
+        "model_type": "qwen3_omni_moe_thinker",
+        "audio_config": {**OMNI["thinker_config"]["audio_config"], "output_dim": 2048},
+        "vision_config": {"out_hidden_size": 2048},
+        "text_config": {
+            "vocab_size": 152064,
+            "hidden_size": 2048,
+            "intermediate_size": 768,
+            "moe_intermediate_size": 768,
+            "num_hidden_layers": 48,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 4,
+            "head_dim": 128,
+        },
+    },
+    "talker_config": {
+        "text_config": {
+            "vocab_size": 3072,
+            "hidden_size": 1024,
+            "intermediate_size": 2048,
+            "moe_intermediate_size": 384,
+            "shared_expert_intermediate_size": 768,
+            "num_hidden_layers": 20,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 2,
+            "head_dim": 128,
+            "num_experts_per_tok": 6,
+        },
+        "code_predictor_config": {
+            "hidden_size": 1024,
+            "intermediate_size": 3072,
+            "num_hidden_layers": 5,
+            "num_attention_heads": 16,
+            "num_code_groups": 16,
+        },
+    },
+    "code2wav_config": {
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 16,
+    },
+}
 FLAN_T5 = {**T5, "d_ff": 2048, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 MT5 = {**FLAN_T5, "model_type": "mt5", "d_model": 512, "d_ff": 1024, "num_heads": 6, "vocab_size": 250112}
 MT5 |= {"architectures": ["MT5ForConditionalGeneration"], "num_layers": 8, "num_decoder_layers": 8}
@@ -117,6 +195,8 @@ def spec_of(config: dict[str, Any], **changes: Any) -> ModelSpec:
         (ROBERTA, 124_697_433),  # roberta-base
         (XLM, 278_295_186),  # xlm-roberta-base
         (QWEN2_AUDIO, 8_397_094_912),  # Qwen2-Audio-7B
+        (OMNI, 10_732_225_408),  # Qwen2.5-Omni-7B, talker and vocoder included
+        (OMNI3, 35_259_818_545),  # Qwen3-Omni-30B-A3B, likewise
     ],
 )
 def test_real_models_have_the_parameters_that_their_files_hold(config: dict[str, Any], published: int) -> None:
@@ -208,7 +288,8 @@ def test_models_and_fit_tell_of_the_encoders_cache(cli: Cli, tmp_path: Path) -> 
         (T5, {"architectures": ["T5EncoderModel"]}),
         (ROBERTA, {"architectures": ["RobertaForSequenceClassification"]}),
         ({**BART, "model_type": "seamless_m4t"}, {"architectures": ["SeamlessM4TForTextToSpeech"]}),
-        (QWEN2_AUDIO, {"text_config": {"model_type": "qwen2_audio"}}),
+        (QWEN2_AUDIO, {"text_config": {**QWEN2_AUDIO}}),
+        (QWEN2_AUDIO, {"text_config": T5}),
         ({**BART, "model_type": "encoder-decoder"}, {"encoder": {"model_type": "gpt2"}, "decoder": {}}),
     ],
 )

@@ -35,15 +35,16 @@ def beside(c: Fields, family: str, *, tied: bool, usual: str) -> ModelSpec:
     text = text_part(c, tied=tied)
     text.values = {**_TEXTS.get(family, {}), **text.values}
     kind = text.raw("model_type", default=usual)
-    reader = reader_of(kind) if isinstance(kind, str) and kind not in _NOT_INSIDE else None
-    if reader is None:
+    # a config with a text part of its own is no decoder, and could hold another, and so on
+    reader = reader_of(kind) if isinstance(kind, str) and not text.has("text_config") else None
+    spec = None if reader is None else reader(text)
+    if spec is None or spec.frame or any(tower.served for tower in spec.towers):
         raise BadInput(
             "'text_config.model_type' is {value}, which narrows does not read as the decoder of a {family} model",
             value=str(kind)[:60],
             family=family,
         )
     text.read.add("model_type")
-    spec = reader(text)
     c.read |= _QUIET
     inner = f"{spec.dialect}/inner" if spec.dialect in INNER else spec.dialect
     return msgspec.structs.replace(spec, family=family, dialect=inner)
@@ -51,9 +52,8 @@ def beside(c: Fields, family: str, *, tied: bool, usual: str) -> ModelSpec:
 
 def with_towers(spec: ModelSpec, *towers: Tower) -> ModelSpec:
     """The decoder with what stands beside it, kept whole."""
-    return msgspec.structs.replace(
-        spec, towers=tuple(kept_whole(tower, _NAMES.get(tower.name, tower.name)) for tower in towers)
-    )
+    whole = (kept_whole(tower, _NAMES.get(tower.name, tower.name)) for tower in towers)
+    return msgspec.structs.replace(spec, towers=(*spec.towers, *whole))
 
 
 _TEXTS: dict[str, dict[str, int]] = {
@@ -89,7 +89,6 @@ _TEXTS: dict[str, dict[str, int]] = {
 }
 """Architectures that have numbers of their own for what their `text_config` leaves out."""
 _NAMES = {"encoder": "audio encoder"}
-_NOT_INSIDE = frozenset(("qwen2_audio", "voxtral", "audioflamingo3", "musicflamingo", "glmasr", "granite_speech"))
 _QUIET = frozenset(
     """
     audio_token_id audio_token_index audio_bos_token_id audio_eos_token_id audio_frame_step audio_length_per_tok
