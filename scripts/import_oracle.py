@@ -31,6 +31,12 @@ def encoder_tokens(cache: dict[str, Any]) -> int | None:
     return None
 
 
+def embedding_params(row: dict[str, Any]) -> int | None:
+    """Elements of the decoder's embedding; None where the row has none, or that of another model's encoder."""
+    found = row["embeddings"].get("input_embedding_params")
+    return None if found is None or row["model_type"].endswith("encoder-decoder") else int(found)
+
+
 def main(directory: Path) -> None:
     """Read both files, keep what the test needs, write it reproducibly."""
     rows: list[dict[str, Any]] = []
@@ -50,8 +56,9 @@ def main(directory: Path) -> None:
                     "config": {k: v for k, v in config.items() if k not in DROPPED},
                     "total_params": row["total_params"],
                     "active_params": (row["moe"] or {}).get("active_params"),
-                    # a model that caches nothing has null there
-                    "cache_elements": {length: elements or 0 for length, elements in caches.items()},
+                    "embedding_params": embedding_params(row),
+                    # null: nothing is cached, or in places the count does not see
+                    "cache_elements": {k: n for k, n in caches.items() if n is not None},
                     "encoder_tokens": encoder_tokens(row["cache"]),
                 }
                 rows.append(kept)

@@ -264,9 +264,8 @@ def _uneven(tensor: Tensor, tp: int) -> bool:
     """Whether `tp` ranks cannot share this tensor: KV heads may also be replicated evenly, vocabularies are padded."""
     if tensor.shards == 1 or tensor.role in ("embedding", "head", "per_layer.embedding") or tensor.shards % tp == 0:
         return False
-    return not (
-        tensor.role.startswith(("attention.k", "attention.v", "cross.k", "cross.v")) and tp % tensor.shards == 0
-    )
+    kv = ("attention.k", "attention.v", "cross.k", "cross.v")
+    return not (tensor.role.startswith(kv) and tp % tensor.shards == 0)
 
 
 def check_split(model: ModelSpec, tp: int, pp: int) -> None:
