@@ -56,6 +56,7 @@ def word(code: str) -> str:
         "diffusion head": _("diffusion head"),
         "word timestamps": _("word timestamps"),
         "delay": _("delay"),
+        "layout": _("layout"),
         "MTP layer": _("MTP layer (stored, not served)"),
         "head, stored again": _("head, stored again"),
         "attention masks": _("attention masks (stored, not served)"),
