@@ -252,6 +252,13 @@ def test_untied_tables_of_both_sides_are_counted_each() -> None:
     assert untied.unique_parameters() - tied.unique_parameters() == 3 * 50264 * 1024
 
 
+def test_a_seamless_file_without_a_class_is_read_as_text_to_text_and_says_so() -> None:
+    seamless = {**BART, "model_type": "seamless_m4t", "hidden_size": 1024, "architectures": None}
+    assert "names no class" in " ".join(map(str, spec_of(seamless).assumptions))
+    named = spec_of(seamless, architectures=["SeamlessM4TForTextToText"])
+    assert named.unique_parameters() == spec_of(seamless).unique_parameters()
+
+
 def test_only_the_first_layer_of_t5_has_relative_positions_and_all_of_umt5() -> None:
     umt5 = {**T5, "model_type": "umt5", "architectures": ["UMT5ForConditionalGeneration"], "is_gated_act": False}
     more = spec_of(umt5).unique_parameters() - spec_of(T5).unique_parameters()

@@ -245,7 +245,7 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
         name=printable(name)[:200],
         architecture=printable(str(architecture))[:80],
         source=printable(source),
-        assumptions=tuple(assumptions),
+        assumptions=(*spec.assumptions, *assumptions),
     )
 
 

@@ -142,7 +142,7 @@ def build(
 ) -> ModelSpec:
     """The model of a config with these traits. more: further tensors of the encoder."""
     alone, hidden = decoder_alone(c), c.size(sides.width)
-    c.read |= QUIET
+    c.read |= QUIET | {"num_hidden_layers"}
     tables = tables_of(c) if tables is None else tables
     one = tables.tied and tables.together and not alone
     longest = c.size(sides.positions[1])

@@ -14,12 +14,12 @@ from narrows.text import BadInput
 
 QUIET = frozenset(
     """
-    add_bias_logits add_final_layer_norm add_router_probs attention_type attention_window
+    _num_labels add_bias_logits add_final_layer_norm add_router_probs attention_type attention_window
     batch_prioritized_routing block_size dense_act_fn disable_ngram_loss eps expert_capacity extra_pos_embeddings
-    feed_forward_proj is_gated_act langs moe_eval_capacity_token_fraction moe_token_dropout normalize_before
-    normalize_embedding normalize_router_prob_before_dropping num_random_blocks relative_attention_max_distance
-    relative_max_distance router_dtype router_ignore_padding_tokens router_z_loss_coef scale_decoder_outputs
-    second_expert_policy stagger_local_blocks static_position_embeddings
+    feed_forward_proj force_bos_token_to_be_generated is_gated_act langs moe_eval_capacity_token_fraction
+    moe_token_dropout normalize_before normalize_embedding normalize_router_prob_before_dropping num_random_blocks
+    relative_attention_max_distance relative_max_distance router_dtype router_ignore_padding_tokens
+    router_z_loss_coef scale_decoder_outputs second_expert_policy stagger_local_blocks static_position_embeddings
     """.split()  # noqa: SIM905
 )
 """Fields of these families that change no size: they say how attention is masked, or how text is generated."""

@@ -29,7 +29,7 @@ from narrows.models.readers.sound import (
 )
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
-from narrows.text import BadInput
+from narrows.text import BadInput, Text
 
 _MASKING = frozenset(
     """
@@ -95,6 +95,9 @@ def _seamless(c: Fields, family: str) -> ModelSpec:
         )
     c.read |= {key for key in c.values if key.startswith(_SPOKEN)}
     spec = build(c, family, SIDES[family])
+    if not name:
+        note = Text("the file names no class; it is read as the one that translates text to text")
+        return msgspec.structs.replace(spec, assumptions=(note,))
     if not name.endswith("ForSpeechToText"):
         return spec
     return msgspec.structs.replace(spec, towers=(seamless_encoder(c, family.endswith("v2")),))
