@@ -181,7 +181,7 @@ def _kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
             _mixer(layer.mixer),
             _feed_forward(layer.feed_forward),
             sum(t.elements for t in layer.tensors() if t.use != "buffer"),
-            sum(row.elements_per_token // row.every for row in rows if not _passing(row)),
+            sum(row.elements_per_token // row.every for row in rows if not _passing(row) and row.fixed is None),
             rows[0].window if rows and all(row.every == 1 for row in rows) else None,
             sum(row.elements for row in layer.mixer.state()),
         )

@@ -86,10 +86,12 @@ def dense_elements(layer: Layer, tp: int) -> int:
         if ups:
             widest = max(widest, _out(ups, tp) + ups[0].shape[0] // min(tp, ups[0].shards))
     others = ("mlp", "shared", "experts", "router", "norm")
-    mixer = [t for t in tensors if t.use == "linear" and not t.role.startswith(others)]
-    last = [t for t in mixer if t.role.endswith((".o", ".out"))]
-    inner = max((t.shape[1] // min(tp, t.shards) for t in last), default=0)
-    widest = max(widest, _out([t for t in mixer if t not in last], tp) + inner)
+    linears = [t for t in tensors if t.use == "linear" and not t.role.startswith(others)]
+    # cross-attention runs when self-attention is done
+    for mixer in ([t for t in linears if t.role.startswith("cross.") is crossed] for crossed in (False, True)):
+        last = [t for t in mixer if t.role.endswith((".o", ".out"))]
+        inner = max((t.shape[1] // min(tp, t.shards) for t in last), default=0)
+        widest = max(widest, _out([t for t in mixer if t not in last], tp) + inner)
     return widest + 3 * layer.hidden
 
 
@@ -121,6 +123,12 @@ def _vision_elements(tower: Tower) -> int:
     return 2 * widest.shape[0] + 3 * widest.shape[1]
 
 
+def _encoder_elements(tower: Tower, tp: int) -> int:
+    """Elements per token of the prompt alive in an encoder: its widest linear output, twice, and three inputs."""
+    linears = [tensor for _, _, tensor in tower.tensors if tensor.use == "linear"]
+    return max((2 * t.shape[0] // min(tp, t.shards) + 3 * t.shape[1] for t in linears), default=0)
+
+
 def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     """The activation peak of one rank, moment by moment."""
     model, tp = deployment.model, deployment.tensor_parallel
@@ -132,13 +140,15 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
         dense_elements(layer, tp) * dense + (expert_elements(layer, tp) * moe if expert_elements(layer, tp) else 0)
         for layer in layers
     )
+    reading = [_encoder_elements(tower, tp) for tower in model.towers if tower.served and tower.reads]
+    forward = max(forward, dense * max(reading, default=0))
     rows = min(deployment.max_num_seqs, tokens)
     sampler = sampler_of(deployment)
     per_logit = 0.0 if sampler == "none" else coefficients[f"sampler_{sampler}_bytes_per_logit"].value
     if sampler == "second_runner":
         per_logit /= tp
     patches = coefficients["vision_patches_per_token"].value
-    towers = [_vision_elements(tower) for tower in model.towers]
+    towers = [_vision_elements(tower) for tower in model.towers if not tower.reads]
     return Peak(
         forward=int(tokens * forward * width),
         sampling=int(rows * model.vocab * per_logit) + tokens * model.hidden * width,

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import msgspec
 
+from narrows.models.components import component_of
 from narrows.models.dialects import DIALECTS
 from narrows.models.feedforward import FeedForward
 from narrows.models.mixers import Mixer
@@ -75,6 +76,8 @@ class LayerGroup(msgspec.Struct, frozen=True):
 class Tower(msgspec.Struct, frozen=True):
     """A part beside the decoder: a vision encoder with its projector, or layers stored but not served (MTP).
 
+    An encoder of an encoder-decoder is one too: its layers are cut by tensor parallelism as their tensors say, and
+    stand in the first pipeline stage. reads: it runs once per token of the prompt, not per patch of a picture.
     served: an ordinary server loads it.
     unique: it counts as parameters of the model (transformers does not build MTP layers).
     """
@@ -84,6 +87,7 @@ class Tower(msgspec.Struct, frozen=True):
     """(name pattern, repeats, tensor)"""
     served: bool = True
     unique: bool = True
+    reads: bool = False
 
 
 class Precision(msgspec.Struct, frozen=True):
@@ -170,6 +174,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     extra: tuple[tuple[str, Tensor], ...] = ()
     """(component, tensor) of what stands outside the layers beside the usual; see `outside`."""
     towers: tuple[Tower, ...] = ()
+    frame: tuple[tuple[str, Tensor], ...] = ()
+    """(component, tensor) of all that stands around the layers, where it is not the usual frame of a decoder."""
     source: str = ""
     assumptions: tuple[Text, ...] = ()
 
@@ -193,6 +199,9 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def outer_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """(component, tensor) of what stands before and after the layers. Vocabulary rows are shared out by TP."""
+        if self.frame:
+            yield from self.frame
+            return
         width = self.embedding_width or self.hidden
         rows, books = self.embedding_rows or self.vocab, self.codebooks
         yield "embedding", Tensor("embedding", (rows, width), "table", rows, books)
@@ -361,35 +370,3 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
             layers * (dtype if row.format is None else FORMATS[row.format]).bytes_for(row.elements)
             for layers, row in self.state_rows()
         )
-
-
-def component_of(role: str) -> str:
-    """The component a layer's tensor is reported under."""
-    head = role.split(".", 1)[0]
-    return {
-        "mla": "attention",
-        "norm": "norms",
-        "router": "router",
-        "experts": "experts",
-        "shared": "shared expert",
-        "shared_gate": "shared expert",
-        "mamba": "state space",
-        "delta": "linear attention",
-        "lightning": "linear attention",
-        "conv": "short convolution",
-        "per_layer": "per-layer input",
-        "latent": "experts",
-        "cross": "cross-attention",
-        "lru": "recurrence",
-        "rwkv": "recurrence",
-        "mlstm": "recurrence",
-        "hybrid_mamba": "state space",
-        "link": "attention",
-        "adapter": "mlp",
-        "shared_norm": "norms",
-        "residual": "norms",
-        "gate": "attention",
-        "csa": "attention",
-        "norm_gate": "norms",
-        **dict.fromkeys(("hyper", "altup", "laurel", "branch", "scale"), "residual streams"),
-    }.get(head, head)
