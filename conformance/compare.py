@@ -109,7 +109,10 @@ def _differences(spec: ModelSpec, reference: Reference) -> list[str]:
         ("parameters", spec.unique_parameters(), reference.total),
         ("input embedding", embedding_parameters(spec), reference.embedding),
         ("active parameters", spec.active_parameters(), reference.active),
-        *((f"cache at {length}", cached_by_transformers(spec, length), n) for length, n in reference.cache.items()),
+        *(
+            (f"cache at {length}", cached_by_transformers(spec, length, length), n)
+            for length, n in reference.cache.items()
+        ),
     ):
         if theirs is not None and ours != theirs:
             found.append(f"{what}: {ours:,} is not {theirs:,}")

@@ -282,6 +282,24 @@ def test_layers_that_look_at_a_picture_cache_no_text() -> None:
     assert not spec.head_tied
 
 
+def test_a_captioner_keeps_keys_of_every_patch_beside_its_own_tokens() -> None:
+    vision = {"num_hidden_layers": 1, "image_size": 384, "patch_size": 16}
+    spec = read({"model_type": "blip", "text_config": {"num_hidden_layers": 2}, "vision_config": vision})
+    assert spec.cache_elements(10) == 2 * 2 * 768 * (10 + 24 * 24 + 1)
+
+
+def test_an_encoder_inside_moves_with_its_decoder() -> None:
+    text = {"model_type": "t5", "vocab_size": 100, "d_model": 64, "num_layers": 2, "num_heads": 4, "d_kv": 16}
+    spec = read(
+        {"model_type": "blip-2", "text_config": {**text, "d_ff": 128}, "vision_config": {}, "qformer_config": {}}
+    )
+    names = {row.name for row in spec.tensor_table() if row.component in ("encoder", "cross-attention")}
+    assert "language_model.encoder.block.{}.layer.0.SelfAttention.q.weight" in names
+    assert "language_model.decoder.block.{}.layer.1.EncDecAttention.q.weight" in names
+    assert all(name.startswith("language_model.") for name in names)
+    assert spec.cache_elements(10) == 2 * 2 * 2 * 64 * 10  # its own tokens, and as many of the encoder
+
+
 def test_one_second_tower_is_another_tower() -> None:
     vision = LLAVA_15_7B["vision_config"]
     spec = read({**LLAVA_15_7B, "model_type": "video_llava", "vision_config": vision})

@@ -13,6 +13,7 @@ from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
+from narrows.models.mixers import Uncached
 from narrows.models.named import stored_by_name
 from narrows.models.tensors import Tensor
 from narrows.precision import FORMATS, Format, format_of
@@ -92,7 +93,7 @@ def deploy(
     kv_cache_dtype is a type of GGML: the type of values, and windows kept whole.
     """
     facts = find_engine(engine)
-    assumptions: list[Text] = list(facts.assumptions)
+    assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
     model = _quantized(model, quantization, facts.name, assumptions)
     llama = facts.name == "llama.cpp"
     if llama:
@@ -146,6 +147,37 @@ def deploy(
         else whole("--kv-cache-memory-bytes", kv_cache_memory_bytes, 2**50),
         assumptions=tuple(assumptions),
     )
+
+
+def _encoded(model: ModelSpec) -> list[Text]:
+    """What is taken of an encoder-decoder. Raises BadInput for a model that keeps nothing of its tokens.
+
+    vLLM serves Whisper among them; the others need a plugin (its documentation of supported models).
+    """
+    rows = [row for _, row in model.cache_rows()]
+    if all(isinstance(layer.mixer, Uncached) for layer, _ in model.kinds):
+        raise BadInput(
+            "{model} reads all tokens at once and keeps nothing of them, so that it has no KV cache to fit; 'narrows "
+            "models' tells its size",
+            model=model.name,
+        )
+    crossed = [row for row in rows if row.encoder]
+    if not crossed:
+        return []
+    if crossed[0].fixed is not None:
+        return [
+            Text(
+                "beside its own tokens every sequence keeps keys and values of the encoder's {tokens}",
+                tokens=crossed[0].fixed,
+            )
+        ]
+    return [
+        Text(
+            "beside its own tokens every sequence keeps keys and values of as many of the encoder's; an engine may "
+            "need a plugin for {family}",
+            family=model.family,
+        )
+    ]
 
 
 def _quantized(model: ModelSpec, wanted: str | None, engine: str, assumptions: list[Text]) -> ModelSpec:

@@ -41,9 +41,20 @@ def rarer_mixer(mixer: Mixer, usual: Callable[[Mixer], Text]) -> Text | None:
     return _own(mixer)
 
 
+def _crossed(mixer: CrossAttention) -> Text:
+    if not mixer.cached:
+        return Text("cross-attention, {heads} heads of {width}", heads=mixer.heads, width=mixer.head_dim)
+    shape = {"heads": mixer.heads, "kv": mixer.kv_heads, "width": mixer.head_dim}
+    if mixer.tokens is None:
+        return Text("cross-attention, {heads} heads, {kv} KV heads of {width}", **shape)
+    return Text(
+        "cross-attention to {tokens} tokens, {heads} heads, {kv} KV heads of {width}", **shape, tokens=mixer.tokens
+    )
+
+
 def _own(mixer: Mixer) -> Text | None:
     if isinstance(mixer, CrossAttention):
-        return Text("cross-attention, {heads} heads of {width}", heads=mixer.heads, width=mixer.head_dim)
+        return _crossed(mixer)
     if isinstance(mixer, MixtureOfAttention):
         return Text(
             "{top} of {experts} attention experts, {kv} KV heads of {width}",

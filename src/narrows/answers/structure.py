@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -57,7 +58,7 @@ class CacheTerm(msgspec.Struct, frozen=True):
     """A part of what a sequence of T tokens caches: `bytes` for each of min(T, window) tokens, in `layers` layers.
 
     every: tokens that become one kept entry (a window is of entries then). waiting: kept are those that are not yet
-    enough for an entry.
+    enough for an entry. encoder: the tokens are the encoder's, taken to be as many, or always `fixed`.
     """
 
     layers: int
@@ -65,9 +66,13 @@ class CacheTerm(msgspec.Struct, frozen=True):
     window: int | None
     every: int
     waiting: bool
+    encoder: bool
+    fixed: int | None
 
     def tokens(self, length: int) -> int:
         """Tokens (or entries) that are kept of `length`."""
+        if self.fixed is not None:
+            return self.fixed
         kept = length % self.every if self.waiting else length // self.every
         return kept if self.window is None else min(kept, self.window)
 
@@ -84,7 +89,7 @@ def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
             _mixer(layer.mixer),
             _feed_forward(layer.feed_forward),
             sum(t.elements for t in layer.tensors() if t.use != "buffer"),
-            sum(row.elements_per_token // row.every for row in rows if not _passing(row)),
+            sum(row.elements_per_token // row.every for row in rows if not _passing(row) and row.fixed is None),
             rows[0].window if rows and all(row.every == 1 for row in rows) else None,
             sum(row.elements for row in layer.mixer.state()),
         )
@@ -113,18 +118,15 @@ def _summed(rows: Iterable[TensorRow]) -> tuple[Component, ...]:
 
 def cache_law(spec: ModelSpec, kv: Format) -> tuple[CacheTerm, ...]:
     """Terms whose sum, with the constant state, is what one sequence keeps."""
-    found: dict[tuple[int | None, int, bool], tuple[int, int]] = {}
+    found: dict[tuple[Any, ...], tuple[int, int]] = {}
     for layer, indices in spec.kinds:
-        each: dict[tuple[int | None, int, bool], int] = defaultdict(int)
+        each: dict[tuple[Any, ...], int] = defaultdict(int)
         for row in layer.mixer.cache():
-            each[row.window, row.every, row.waiting] += row.elements_per_token
+            each[row.window, row.every, row.waiting, row.encoder, row.fixed] += row.elements_per_token
         for key, elements in each.items():
             layers, total = found.get(key, (0, 0))
             found[key] = (layers + len(indices), total + elements * len(indices))
-    return tuple(
-        CacheTerm(layers, kv.bytes_for(elements), window, every, waiting)
-        for (window, every, waiting), (layers, elements) in found.items()
-    )
+    return tuple(CacheTerm(layers, kv.bytes_for(elements), *key) for key, (layers, elements) in found.items())
 
 
 def _runs(indices: list[int]) -> tuple[int, ...]:

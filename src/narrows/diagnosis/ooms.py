@@ -61,7 +61,7 @@ def multimodal(s: Situation) -> Found | None:
     """Profiling of images: the encoder runs with as many and as large ones as are allowed."""
     if s.seen.stage != "profiling" or s.seen.oom is None or _full_of_weights(s):
         return None
-    towers = s.made.model is not None and any(tower.served for tower in s.made.model.towers)
+    towers = s.made.model is not None and any(tower.served and not tower.reads for tower in s.made.model.towers)
     name = f"{s.seen.architecture or ''} {s.seen.model or ''}"
     told = said(s, "multimodal", "encoder", "visual")
     if not (towers or told or _SEES.search(name)):

@@ -106,10 +106,12 @@ def dense_elements(layer: Layer, tp: int) -> int:
         if ups:
             widest = max(widest, _out(ups, tp) + ups[0].shape[0] // min(tp, ups[0].shards))
     others = ("mlp", "shared", "experts", "router", "norm")
-    mixer = [t for t in tensors if t.use == "linear" and not t.role.startswith(others)]
-    last = [t for t in mixer if t.role.endswith((".o", ".out"))]
-    inner = max((t.shape[1] // min(tp, t.shards) for t in last), default=0)
-    widest = max(widest, _out([t for t in mixer if t not in last], tp) + inner)
+    linears = [t for t in tensors if t.use == "linear" and not t.role.startswith(others)]
+    # cross-attention runs when self-attention is done
+    for mixer in ([t for t in linears if t.role.startswith("cross.") is crossed] for crossed in (False, True)):
+        last = [t for t in mixer if t.role.endswith((".o", ".out"))]
+        inner = max((t.shape[1] // min(tp, t.shards) for t in last), default=0)
+        widest = max(widest, _out([t for t in mixer if t not in last], tp) + inner)
     return widest + 3 * layer.hidden
 
 
@@ -147,7 +149,8 @@ def _vision_elements(tower: Tower) -> int:
 
 
 def _serving(deployment: Deployment) -> list[Tower]:
-    return [tower for tower in deployment.model.towers if tower.served]
+    """Towers that look at pictures; an encoder that reads the prompt has its peak with the decoder's."""
+    return [tower for tower in deployment.model.towers if tower.served and not tower.reads]
 
 
 def encoded_tokens(deployment: Deployment, tower: Tower) -> int:
@@ -183,6 +186,12 @@ def deepstack_levels(tower: Tower) -> int:
 _DEEPSTACK = "vision.deepstack_merger_list.{}.linear_fc2"
 
 
+def _encoder_elements(tower: Tower, tp: int) -> int:
+    """Elements per token of the prompt alive in an encoder: its widest linear output, twice, and three inputs."""
+    linears = [tensor for _, _, tensor in tower.tensors if tensor.use == "linear"]
+    return max((2 * t.shape[0] // min(tp, t.shards) + 3 * t.shape[1] for t in linears), default=0)
+
+
 def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     """The activation peak of one rank, moment by moment."""
     model, tp = deployment.model, deployment.tensor_parallel
@@ -194,6 +203,8 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
         dense_elements(layer, tp) * dense + (expert_elements(layer, tp) * moe if expert_elements(layer, tp) else 0)
         for layer in layers
     )
+    reading = [_encoder_elements(tower, tp) for tower in model.towers if tower.served and tower.reads]
+    forward = max(forward, dense * max(reading, default=0))
     rows = min(deployment.max_num_seqs, tokens)
     sampler = sampler_of(deployment)
     samples = sampler != "none" and not prompts_cut(deployment)

@@ -12,7 +12,8 @@ class LayerPages(msgspec.Struct, frozen=True):
 
     state_blocks: pages of that state per sequence. indexed: beside the latent there is an indexer's key. block, page,
     group: tokens and bytes of a page and the group it stands in, where an engine gives the layer pages of its own
-    (DeepSeek-V4; 0 and empty: as the other layers).
+    (DeepSeek-V4; 0 and empty: as the other layers). encoder: the tokens are the encoder's, of which there are always
+    `fixed`, or as many as the decoder's.
     """
 
     token_bytes: int
@@ -25,6 +26,8 @@ class LayerPages(msgspec.Struct, frozen=True):
     block: int = 0
     page: int = 0
     group: str = ""
+    encoder: bool = False
+    fixed: int | None = None
 
     def usual_block(self, rules: PagingRules, kv_bits: int) -> int:
         """Tokens of a page before constant state makes it grow."""

@@ -44,7 +44,6 @@ from narrows.text import BadInput, Text
 _UNKNOWN = (
     CompressedConvolution
     | ConvolvedAttention
-    | CrossAttention
     | GatedRecurrence
     | IndexedAttention
     | MatrixMemory
@@ -77,6 +76,8 @@ class Paging(msgspec.Struct, frozen=True):
         if kind.state_bytes:
             # without attention there is no prefix caching, and a sequence keeps its running state only
             return kind.state_blocks if any(group.kind.token_bytes for group in self.groups) else 1
+        if kind.fixed is not None:
+            return -(-kind.fixed // self.block)
         if kind.window is None:
             return -(-length // block)
         if kind.chunked:
@@ -152,13 +153,25 @@ def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> lis
             engine=engine,
             what=unknown,
         )
-    rows = mixer.cache()
-    token = sum(_token_bytes(row, tp, kv_bytes) for row in rows)
     found = []
-    if token:
+    # what is kept of the encoder's tokens has pages of its own
+    for rows in ([row for row in mixer.cache() if row.encoder is side] for side in (False, True)):
+        token = sum(_token_bytes(row, tp, kv_bytes) for row in rows)
+        if not token:
+            continue
         latent, indexed = isinstance(mixer, LatentAttention), len(rows) > 2
         window, chunked = rows[0].window, rows[0].chunked
-        found.append(LayerPages(token, window, latent=latent, indexed=indexed, chunked=chunked))
+        found.append(
+            LayerPages(
+                token,
+                window,
+                latent=latent,
+                indexed=indexed,
+                chunked=chunked,
+                encoder=rows[0].encoder,
+                fixed=rows[0].fixed,
+            )
+        )
     state = _state_bytes(mixer, deployment, rules)
     if state:
         recurrent = mixer.recurrent if isinstance(mixer, Parallel) else mixer
@@ -170,6 +183,8 @@ def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> lis
 def _unpaged(mixer: Mixer, family: str) -> Text | None:
     """What an engine's pages are not known for, in words."""
     if isinstance(mixer, _UNKNOWN) or (isinstance(mixer, Attention) and mixer.value_dim not in (0, mixer.head_dim)):
+        return Text("the cache of {family}", family=family)
+    if isinstance(mixer, CrossAttention) and not mixer.cached:
         return Text("the cache of {family}", family=family)
     if isinstance(mixer, Looped):
         return Text("layers that run several times for a token")

@@ -28,7 +28,9 @@ def rope_bytes(deployment: Deployment) -> int:
     rows for four times as many (vLLM's MRotaryEmbedding).
     """
     model = deployment.model
-    if model.positions:
+    if model.positions or any(tensor.role == "position_embedding" for _, tensor in model.frame):
+        return 0
+    if any(tensor.role == "attention.relative" for layer, _ in model.kinds for tensor in layer.tensors()):
         return 0
     widths = []
     for layer, _ in model.kinds:

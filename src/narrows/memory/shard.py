@@ -98,7 +98,8 @@ def _stands_in(row: TensorRow, first: bool, last: bool, tied: bool) -> bool:
     role = row.tensor.role
     if role == "embedding":
         return first or (last and tied)
-    before = ("position_embedding", "embedding.in", "embedding_norm", "per_layer.", "input.", "before.")
+    tables = ("embedding.in", "embedding.shared", "embedding.encoder", "position_embedding", "token_types")
+    before = (*tables, "embedding_norm", "per_layer.", "input.", "before.")
     return first if role.startswith(before) else last
 
 

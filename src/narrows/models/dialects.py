@@ -6,7 +6,7 @@ file. Source of the names: the state dicts of the model classes in transformers 
 
 from __future__ import annotations
 
-from narrows.models.dialects_inside import Dialects
+from narrows.models.dialects_inside import WAYS, Dialects
 from narrows.models.dialects_older import OLDER
 from narrows.models.dialects_recent import recent
 from narrows.models.dialects_seeing import seeing
@@ -202,7 +202,7 @@ _QWEN35 = _decoder(
 
 _LLAMA4 = _replaced(_decoder(router=f"{_LAYER}mlp.router.weight"), ".mlp.", ".feed_forward.")
 
-DIALECTS: dict[str, dict[str, str]] = {
+_COMMON: dict[str, dict[str, str]] = {
     "llama": _DECODER,
     "mixtral": _decoder(
         router=f"{_LAYER}block_sparse_moe.gate.weight",
@@ -356,5 +356,30 @@ DIALECTS: dict[str, dict[str, str]] = {
     **recent(_DECODER, _DEEPSEEK),
     **OLDER,
 }
-DIALECTS |= varied(_DECODER, _DEEPSEEK, DIALECTS["lfm2"])
-DIALECTS = Dialects({**DIALECTS, **seeing(_DECODER, _DEEPSEEK)})
+_COMMON |= varied(_DECODER, _DEEPSEEK, _COMMON["lfm2"])
+_COMMON |= seeing(_DECODER, _DEEPSEEK)
+
+INNER = ("llama", "mixtral", "granitemoe", "phi3", "nemotron_h")
+"""Dialects that a decoder inside a model that hears can have, as `NAME/inner`."""
+
+
+class _Dialects(Dialects):
+    """The dialects of decoders, alone and inside; those of encoders and of models that hear, made when first asked."""
+
+    def __missing__(self, name: str) -> dict[str, str]:
+        if name.split("/", 1)[0] in WAYS:
+            return super().__missing__(name)
+        from narrows.models.dialects_bert import BERT
+        from narrows.models.dialects_seq2seq import SEQ2SEQ
+        from narrows.models.dialects_speech import SPEECH
+
+        inner = {role: f"thinker.{pattern}" for role, pattern in self["llama"].items()}
+        rarer = {**SEQ2SEQ, **BERT, **SPEECH, "llama/thinker": inner}
+        for plain in INNER:
+            names = _replaced(self[plain], "backbone.", "model.")
+            rarer[f"{plain}/inner"] = _replaced(names, "model.", "model.language_model.")
+        self.update(rarer)
+        return rarer[name]
+
+
+DIALECTS = _Dialects(_COMMON)

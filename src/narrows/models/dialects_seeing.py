@@ -43,9 +43,15 @@ _SEEING: dict[str, dict[str, str]] = {
                 f"attention.{k}": f"attention.self.{name}" for k, name in (("q", "query"), ("k", "key"), ("v", "value"))
             },
             "attention.o": "attention.output.dense",
+            **{
+                f"cross.{k}": f"crossattention.self.{name}"
+                for k, name in (("q", "query"), ("k", "key"), ("v", "value"))
+            },
+            "cross.o": "crossattention.output.dense",
             "mlp.up": "intermediate.dense",
             "mlp.down": "output.dense",
             "norm.attention": "attention.output.LayerNorm",
+            "norm.crossattention": "crossattention.output.LayerNorm",
             "norm.output": "output.LayerNorm",
         },
         {
@@ -59,33 +65,19 @@ _SEEING: dict[str, dict[str, str]] = {
         "layer.{}.",
         {
             **{
-                f"attention.{k}": f"self_attention.attention.{name}"
+                f"{role}.{k}": f"{part}.attention.{name}"
+                for role, part in (("attention", "self_attention"), ("cross", "encoder_decoder_attention"))
                 for k, name in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "output"))
             },
+            "attention.relative": "self_attention.attention.relative_attention_bias",
             "mlp.gate": "mlp.DenseReluDense.wi_0",
             "mlp.up": "mlp.DenseReluDense.wi_1",
             "mlp.down": "mlp.DenseReluDense.wo",
             "norm.self_attention": "self_attention.layer_norm",
+            "norm.encoder_decoder_attention": "encoder_decoder_attention.layer_norm",
             "norm.mlp": "mlp.layer_norm",
         },
         {"embedding": "embed_tokens", "final_norm": "final_layer_norm", "head": "lm_head"},
-    ),
-    "formulanet": _names(
-        "model.decoder.layers.{}.",
-        {
-            **_QKVO,
-            "mlp.up": "fc1",
-            "mlp.down": "fc2",
-            "norm.self_attn_layer_norm": "self_attn_layer_norm",
-            "norm.final_layer_norm": "final_layer_norm",
-        },
-        {
-            "embedding": "model.decoder.embed_tokens",
-            "embedding_norm": "model.decoder.layernorm_embedding",
-            "position_embedding": "model.decoder.embed_positions",
-            "final_norm": "model.decoder.layer_norm",
-            "head": "lm_head",
-        },
     ),
 }
 

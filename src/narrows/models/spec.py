@@ -81,6 +81,8 @@ class LayerGroup(msgspec.Struct, frozen=True):
 class Tower(msgspec.Struct, frozen=True):
     """A part beside the decoder: a vision encoder with its projector, or layers stored but not served (MTP).
 
+    An encoder of an encoder-decoder is one too: its layers are cut by tensor parallelism as their tensors say, and
+    stand in the first pipeline stage. reads: it runs once per token of the prompt, not per patch of a picture.
     served: an ordinary server loads it.
     unique: it counts as parameters of the model (transformers does not build MTP layers).
     patches: of an image, for one token of the decoder. largest: tokens of the largest image that its processor makes,
@@ -95,6 +97,7 @@ class Tower(msgspec.Struct, frozen=True):
     patches: int = 4
     largest: int = 0
     rotary: bool = False
+    reads: bool = False
 
 
 class Precision(msgspec.Struct, frozen=True):
@@ -164,6 +167,8 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
     extra: tuple[tuple[str, Tensor], ...] = ()
     """(component, tensor) of what stands outside the layers beside the usual; see `outside`."""
     towers: tuple[Tower, ...] = ()
+    frame: tuple[tuple[str, Tensor], ...] = ()
+    """(component, tensor) of all that stands around the layers, where it is not the usual frame of a decoder."""
     source: str = ""
     assumptions: tuple[Text, ...] = ()
     stored: Stored | None = None
@@ -191,6 +196,9 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def outer_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """(component, tensor) of what stands before and after the layers. Vocabulary rows are shared out by TP."""
+        if self.frame:
+            yield from self.frame
+            return
         width = self.embedding_width or self.hidden
         rows, books = self.embedding_rows or self.vocab, self.codebooks
         yield "embedding", Tensor("embedding", (rows, width), "table", rows, books)

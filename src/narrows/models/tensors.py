@@ -62,6 +62,9 @@ class CacheRow(msgspec.Struct, frozen=True):
     ranks can share the row: 1 for MLA's latent, which every tensor-parallel rank keeps whole. chunked: the window
     does not slide, but begins anew when it is full. every: tokens that become one kept entry (a window is of
     entries then). waiting: kept are those that are not yet enough for an entry.
+    encoder: the tokens are the encoder's (cross-attention). They are written once, before the first token is made;
+    there are taken to be as many as the decoder's, unless `fixed` says how many there always are (Whisper pads or
+    cuts what it hears to 30 seconds).
     """
 
     name: str
@@ -71,6 +74,8 @@ class CacheRow(msgspec.Struct, frozen=True):
     chunked: bool = False
     every: int = 1
     waiting: bool = False
+    encoder: bool = False
+    fixed: int | None = None
 
     @property
     def elements_per_token(self) -> int:
@@ -79,6 +84,8 @@ class CacheRow(msgspec.Struct, frozen=True):
 
     def tokens(self, length: int) -> int:
         """Tokens (or entries) kept of a sequence of `length` tokens."""
+        if self.fixed is not None:
+            return self.fixed
         kept = length % self.every if self.waiting else length // self.every
         return kept if self.window is None else min(kept, self.window)
 

@@ -143,7 +143,8 @@ def _cache(answer: ModelDetail) -> Iterator[tuple[str, str, str, str]]:
     """State + slope × tokens, term by term, and what it comes to."""
     for term in answer.cache_law:
         size = term.bytes * term.tokens(answer.length)
-        yield _("{count} layers").format(count=count(term.layers)), _law(term), binary(size), count(size)
+        label = _("{count} layers, of the encoder's tokens") if term.encoder else _("{count} layers")
+        yield label.format(count=count(term.layers)), _law(term), binary(size), count(size)
     if answer.state_bytes_per_sequence:
         state = answer.state_bytes_per_sequence
         yield _("constant state"), _("the same for any T"), binary(state), count(state)
@@ -160,6 +161,8 @@ def _cache(answer: ModelDetail) -> Iterator[tuple[str, str, str, str]]:
 
 def _law(term: CacheTerm) -> str:
     """`40 KiB × T`, `208 KiB × min(T, 1,024)`."""
+    if term.fixed is not None:
+        return f"{binary(term.bytes)} × {count(term.fixed)}"
     tokens = "T" if term.every == 1 else f"(T mod {term.every})" if term.waiting else f"⌊T / {term.every}⌋"
     if term.window is not None:
         tokens = f"min({tokens}, {count(term.window)})"

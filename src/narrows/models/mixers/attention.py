@@ -26,7 +26,8 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     a value head where it is not that of a key (MiMo V2; 0: the same). gate: a projection of its own gates the output,
     once per "head" or per "channel" (Laguna). output: width of the output where it is not that of the input (Zamba).
     beside: tensors that only some attentions have (the lambdas of differential attention). prompt: learned tokens
-    before every sequence, whose keys and values are kept too (CPM-Ant).
+    before every sequence, whose keys and values are kept too (CPM-Ant). key_bias: keys have a bias where queries and
+    values do (Whisper's have none).
     """
 
     hidden: int
@@ -50,6 +51,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     output: int = 0
     beside: tuple[Tensor, ...] = ()
     prompt: int = 0
+    key_bias: bool = True
 
     @property
     def _own(self) -> str:
@@ -69,7 +71,11 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
                 tensor
                 for side in self._own
                 for tensor in linear(
-                    f"attention.{side}", kv[side], self.hidden, shards=self.kv_heads, bias=self.qkv_bias
+                    f"attention.{side}",
+                    kv[side],
+                    self.hidden,
+                    shards=self.kv_heads,
+                    bias=self.qkv_bias and (side == "v" or self.key_bias),
                 )
             ),
             *linear(

@@ -112,7 +112,7 @@ _MODULES = {
                 "hyperclovax_vision_v2",
                 "lfm3_vl",
             ),
-            *("minimax_m3_vl", "inkling2", "inkling2_loop", "hy_v4_vl"),
+            *("minimax_m3_vl", "inkling2", "inkling2_loop", "hy_v4_vl", "florence2"),
         ),
         "multimodal",
     ),
@@ -120,7 +120,7 @@ _MODULES = {
     "mllama": "mllama",
     "idefics": "idefics",
     **dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), "qformers"),
-    **dict.fromkeys(("blip", "kosmos-2", "kosmos-2.5", "pix2struct", "pp_formulanet"), "captioners"),
+    **dict.fromkeys(("blip", "kosmos-2", "kosmos-2.5", "pix2struct"), "captioners"),
     **dict.fromkeys(
         ("deepseek_vl_hybrid", "pp_chart2table", "unlimited_ocr", "cosmos3_omni", "muse_spark", "pi0"), "several"
     ),
@@ -130,6 +130,44 @@ _MODULES = {
     "evolla": "evolla",
     "apertus1p5": "apertus",
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
+    **dict.fromkeys(
+        (
+            *("bart", "plbart", "mvp", "mbart", "marian", "fsmt", "pegasus", "pegasus_x", "blenderbot"),
+            *("blenderbot-small", "m2m_100", "nllb-moe", "bigbird_pegasus", "led", "prophetnet"),
+        ),
+        "seq2seq",
+    ),
+    **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers"), "t5"),
+    **dict.fromkeys(
+        (
+            *("bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie"),
+            *("megatron-bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer"),
+            *("xlm-roberta", "xlm-roberta-xl", "xmod"),
+        ),
+        "bert",
+    ),
+    **dict.fromkeys(
+        (
+            *("whisper", "speech_to_text", "speecht5", "moonshine", "canary", "cohere_asr", "dia"),
+            *("seamless_m4t", "seamless_m4t_v2"),
+        ),
+        "speech",
+    ),
+    **dict.fromkeys(
+        (
+            *("qwen2_audio", "voxtral", "voxtral_realtime", "audioflamingo3", "musicflamingo", "glmasr", "qwen3_asr"),
+            *("granite_speech", "granite_speech_plus", "fun_asr_nano", "omniasr", "vibevoice_asr"),
+        ),
+        "audio",
+    ),
+    **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), "omni"),
+    "qwen3_omni_moe": "omni3",
+    **dict.fromkeys(("vibevoice", "kyutai_speech_to_text", "nemo_speechlm"), "audio_more"),
+    "t5gemma": "t5gemma",
+    "t5gemma2": "t5gemma",
+    **dict.fromkeys(("udop", "pp_formulanet", "vision-encoder-decoder"), "documents"),
+    "encoder-decoder": "two_halves",
+    "speech-encoder-decoder": "two_halves",
 }
 
 FAMILIES = tuple(_MODULES)

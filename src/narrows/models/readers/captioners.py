@@ -1,4 +1,4 @@
-"""Small models that write what they see, with decoders of their own: BLIP, Kosmos, Pix2Struct, PP-FormulaNet."""
+"""Small models that write what they see, with decoders of their own: BLIP, Kosmos, Pix2Struct."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
-from narrows.models.mixers import Attention
+from narrows.models.mixers import Attention, Mixer
 from narrows.models.readers.build import model, outside, stack
 from narrows.models.readers.families import Family
+from narrows.models.readers.seq2seq_parts import crossing
 from narrows.models.readers.several import together
 from narrows.models.readers.towers import vision
 from narrows.models.readers.towers.parts import Parts
-from narrows.models.readers.towers.sam import sam
 from narrows.models.spec import Layer, LayerGroup, ModelSpec, Norms, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
@@ -49,11 +49,17 @@ def _blip(c: Fields) -> ModelSpec:
     hidden, heads = text.size("hidden_size", default=768), text.size("num_attention_heads", default=8)
     layers, inner = text.layers("num_hidden_layers", default=12), text.size("intermediate_size", default=3072)
     width = text.divide(hidden, heads, "hidden_size", "num_attention_heads")
-    mixer = Attention(hidden, heads, heads, width, qkv_bias=True, out_bias=True)
-    norms = Norms(("attention", "output"), bias=True)
+    own = Attention(hidden, heads, heads, width, qkv_bias=True, out_bias=True)
+    mixer: Mixer = own
+    norms: tuple[str, ...] = ("attention", "output")
+    body = vision(c.nested("vision_config"), "blip_vision_model", "vision_model.")
+    if text.flag("is_decoder", True):
+        # the patches, and the token before them
+        mixer = crossing(own, body.hidden, tokens=body.grid + 1)
+        norms = ("attention", "crossattention", "output")
     spec = model(
         text,
-        stack([mixer] * layers, [Dense(hidden, inner, False, True)] * layers, norms),
+        stack([mixer] * layers, [Dense(hidden, inner, False, True)] * layers, Norms(norms, bias=True)),
         family="blip",
         dialect="blip",
         vocab=30524,
@@ -64,21 +70,14 @@ def _blip(c: Fields) -> ModelSpec:
         tied=True,
     )
     text.read |= {"encoder_hidden_size", "projection_dim"}  # the tower's width, whatever it says; of other heads
-    body = vision(c.nested("vision_config"), "blip_vision_model", "vision_model.")
-    beside, head = Parts("text_decoder."), Parts("text_decoder.cls.predictions.")
-    if text.flag("is_decoder", True):
-        stem = "bert.encoder.layer.{}.crossattention."
-        beside.add(stem + "self.query", hidden, hidden, repeats=layers, bias=True)
-        _linears(beside, stem + "self.", "key value", hidden, body.hidden, layers, True)
-        beside.add(stem + "output.dense", hidden, hidden, repeats=layers, bias=True)
-        beside.add(stem + "output.LayerNorm", hidden, repeats=layers, bias=True)
+    head = Parts("text_decoder.cls.predictions.")
     head.add("transform.dense", hidden, hidden, bias=True)
     head.add("transform.LayerNorm", hidden, bias=True)
     if not spec.head_tied:
         head.parameter("decoder.bias", spec.vocab)
     c.read |= {"projection_dim", "image_text_hidden_size", "label_smoothing", "logit_scale_init_value"}
     c.read |= {"initializer_factor"}
-    towers = [body.parts.tower(), beside.tower("cross-attention"), head.tower("head")]
+    towers = [body.parts.tower(), head.tower("head")]
     return together(c, Family(names="text_decoder"), spec, "blip", towers)
 
 
@@ -138,59 +137,17 @@ def _pix2struct(c: Fields) -> ModelSpec:
     # what attends is as wide as the layer, whatever d_kv says
     width = text.divide(hidden, heads, "hidden_size", "num_heads")
     text.read |= {"d_kv", "relative_attention_max_distance"}
-    mixer = Attention(hidden, heads, heads, width)
-    groups = stack([mixer] * layers, [Dense(hidden, inner)] * layers, Norms(("self_attention", "mlp")))
+    own = Attention(hidden, heads, heads, width)
+    buckets = text.size("relative_attention_num_buckets", default=32)
+    table = Tensor("attention.relative", (buckets, heads), "table", heads)
+    first = crossing(msgspec.structs.replace(own, beside=(table,)), hidden, cross=own)
+    mixers = [first, *[crossing(own, hidden)] * (layers - 1)]
+    norms = Norms(("self_attention", "encoder_decoder_attention", "mlp"))
+    groups = stack(mixers, [Dense(hidden, inner)] * layers, norms)
     spec = model(text, groups, family="pix2struct", dialect="pix2struct", vocab=50244)
     body = vision(c.nested("vision_config"), "pix2struct_vision_model", "encoder.")
-    beside = Parts("decoder.")
-    buckets = text.size("relative_attention_num_buckets", default=32)
-    beside.add("layer.0.self_attention.attention.relative_attention_bias", buckets, heads)
-    stem = "layer.{}.encoder_decoder_attention."
-    _linears(beside, stem + "attention.", "query key value output", hidden, hidden, layers, False)
-    beside.add(stem + "layer_norm", hidden, repeats=layers)
     c.read |= {"is_vqa", "initializer_factor"}
-    spec = together(c, Family(names="decoder"), spec, "pix2struct", [body.parts.tower()])
-    return msgspec.structs.replace(spec, towers=(*spec.towers, beside.tower("cross-attention")))
-
-
-def _pp_formulanet(c: Fields) -> ModelSpec:
-    """PP-FormulaNet: Segment Anything, convolutions, and BART's decoder; the head is never tied."""
-    text = _text(c)
-    hidden, layers = text.size("d_model", default=512), text.layers("decoder_layers", default=8)
-    heads, inner = text.size("decoder_attention_heads", default=16), text.size("decoder_ffn_dim", default=2048)
-    mixer = Attention(
-        hidden,
-        heads,
-        heads,
-        text.divide(hidden, heads, "d_model", "decoder_attention_heads"),
-        qkv_bias=True,
-        out_bias=True,
-    )
-    norms = Norms(("self_attn_layer_norm", "final_layer_norm"), bias=True)
-    text.values = {**text.values, "tie_word_embeddings": False}
-    spec = model(
-        text,
-        stack([mixer] * layers, [Dense(hidden, inner, False, True)] * layers, norms),
-        family="pp_formulanet",
-        dialect="formulanet",
-        vocab=50000,
-        positions=text.size("max_position_embeddings", default=2560) + 2,
-        embedding_norm=True,
-        final_norm_bias=True,
-    )
-    v = c.nested("vision_config")
-    v.values = {"image_size": 512, **v.values}
-    body = sam(v, "model.encoder.")
-    middle, out = v.size("post_conv_mid_channels", default=512), v.size("post_conv_out_channels", default=1024)
-    parts = Parts("model.encoder.multi_modal_projector.")
-    parts.add("conv1", middle, v.size("post_conv_in_channels", default=256), 3, 3)
-    parts.add("conv2", out, middle, 3, 3)
-    parts.mlp("", out, out, v.size("decoder_hidden_size", default=512), names=("linear_1", "linear_2"))
-    beside, stem = Parts("model.decoder.layers.{}."), "encoder_attn"
-    _linears(beside, stem + ".", "q_proj k_proj v_proj out_proj", hidden, hidden, layers, True)
-    beside.add(stem + "_layer_norm", hidden, repeats=layers, bias=True)
-    spec = msgspec.structs.replace(spec, towers=(beside.tower("cross-attention"),))
-    return together(c, Family(names=""), spec, "pp_formulanet", [body.parts.tower(), parts.tower("projector")])
+    return together(c, Family(names="decoder"), spec, "pix2struct", [body.parts.tower()])
 
 
 _READERS: dict[str, Callable[[Fields], ModelSpec]] = {
@@ -198,5 +155,4 @@ _READERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "kosmos-2": _kosmos_2,
     "kosmos-2.5": _kosmos_2_5,
     "pix2struct": _pix2struct,
-    "pp_formulanet": _pp_formulanet,
 }

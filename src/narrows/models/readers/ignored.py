@@ -33,5 +33,9 @@ IGNORED = frozenset(
     vision_feature_select_strategy attn_scale attn_temperature_tuning floor_scale
     attn_type_list layernorm_epsilon route_scale classifier_dropout dropout moe_norm_min
     dense_act_fn dropout_rate initializer_factor scale_embedding num_image_tokens
+    activation_dropout attention_probs_dropout_prob bad_words_ids classif_dropout classifier_dropout_prob
+    decoder_layerdrop diversity_penalty early_stopping encoder_layerdrop encoder_no_repeat_ngram_size
+    forced_decoder_ids gradient_checkpointing hidden_dropout_prob layerdrop length_penalty
+    no_repeat_ngram_size num_beam_groups num_beams output_past
     """.split()  # noqa: SIM905
 )

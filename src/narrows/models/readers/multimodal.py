@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
+from narrows.models.dialects_inside import WAYS
 from narrows.models.fields import Fields
 from narrows.models.readers import inside, reader_of, texts
 from narrows.models.readers.families import FAMILIES, Family
@@ -42,12 +43,19 @@ def read(c: Fields, model_type: str) -> ModelSpec:
     between = family.project(c, body, text)
     if between.found:
         towers.append(between.tower("projector"))
-    return msgspec.structs.replace(text, family=model_type, dialect=moved(family, text), towers=(*towers, *text.towers))
+    return inside_of(family, text, model_type, towers)
 
 
-def moved(family: Family, text: ModelSpec) -> str:
-    """The dialect of a decoder inside."""
-    return f"{family.names}/{text.dialect}" if family.names else text.dialect
+def inside_of(family: Family, text: ModelSpec, name: str, towers: Iterable[Tower]) -> ModelSpec:
+    """A decoder inside a model of `name`; what stands beside it there (an encoder, say) moves with it."""
+    if not family.names:
+        return msgspec.structs.replace(text, family=name, towers=(*towers, *text.towers))
+    way = WAYS[family.names]
+    own = (
+        msgspec.structs.replace(tower, tensors=tuple((way(stored), n, t) for stored, n, t in tower.tensors))
+        for tower in text.towers
+    )
+    return msgspec.structs.replace(text, family=name, dialect=f"{family.names}/{text.dialect}", towers=(*towers, *own))
 
 
 def _part(c: Fields, family: Family) -> Fields:

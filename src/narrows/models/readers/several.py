@@ -7,7 +7,7 @@ import msgspec
 from narrows.models.fields import Fields
 from narrows.models.readers.families import Family
 from narrows.models.readers.gemma import read_gemma
-from narrows.models.readers.multimodal import PASSED_OVER, moved, read, text_of
+from narrows.models.readers.multimodal import PASSED_OVER, inside_of, read, text_of
 from narrows.models.readers.texts import TEXTS
 from narrows.models.readers.towers import projectors, vision
 from narrows.models.readers.towers.parts import Parts, ratio, whole_numbers
@@ -21,8 +21,7 @@ _INSIDE = "model.language_model"
 def together(c: Fields, family: Family, text: ModelSpec, name: str, towers: list[Tower]) -> ModelSpec:
     """The decoder with its towers, under a family's name."""
     c.read |= PASSED_OVER | {one for one in c.values if one.endswith(("_token_id", "_token_index"))}
-    dialect = moved(family, text)
-    return msgspec.structs.replace(text, family=name, dialect=dialect, towers=(*towers, *text.towers))
+    return inside_of(family, text, name, towers)
 
 
 def _convolutions(parts: Parts, stem: str, *widths: int, names: tuple[str, ...] = ("conv1", "conv2")) -> None:
