@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from narrows.models.dialects_older import OLDER
 from narrows.models.dialects_recent import recent
+from narrows.models.dialects_remote import remote
 from narrows.models.dialects_varied import varied
 
 _LAYER = "model.layers.{}."
@@ -354,4 +355,4 @@ DIALECTS: dict[str, dict[str, str]] = {
     **recent(_DECODER, _DEEPSEEK),
     **OLDER,
 }
-DIALECTS |= varied(_DECODER, _DEEPSEEK, DIALECTS["lfm2"])
+DIALECTS |= varied(_DECODER, _DEEPSEEK, DIALECTS["lfm2"]) | remote(_DECODER)

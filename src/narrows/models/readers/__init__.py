@@ -97,6 +97,21 @@ _MODULES = {
         "pioneers",
     ),
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
+    **dict.fromkeys(
+        (
+            *("internlm", "internlm2", "baichuan", "orion", "aquila", "Yi", "solar", "PanguEmbedded", "mimo", "step1"),
+            *("minicpm", "deepseek", "grok-1", "stablelm_epoch", "minimax_text_01", "minimax_m1", "minimax_m3"),
+        ),
+        "remote",
+    ),
+    **dict.fromkeys(("dbrx", "arctic", "bailing_moe", "bailing_moe_v2", "hunyuan"), "remote_sparse"),
+    **dict.fromkeys(
+        (
+            *("qwen", "chatglm", "telechat", "telechat2", "phi-msft", "phi3small", "RefinedWeb", "RefinedWebModel"),
+        ),
+        "remote_older",
+    ),
+    **dict.fromkeys(("nemotron-nas", "deci", "openelm"), "uneven"),
 }
 
 FAMILIES = tuple(_MODULES)

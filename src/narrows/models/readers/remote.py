@@ -1,0 +1,101 @@
+"""Readers of decoders whose classes stand beside their files on the hub (see `remote_table`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from narrows.models.feedforward import FeedForward, MixtureOfExperts
+from narrows.models.fields import Fields
+from narrows.models.readers.build import stack
+from narrows.models.readers.like_llama import build, read_stablelm
+from narrows.models.readers.latent_variants import read_minimax_m3_vl_text
+from narrows.models.readers.linear import read_minimax
+from narrows.models.readers.mtp import with_prediction
+from narrows.models.readers.remote_table import REMOTE
+from narrows.models.readers.spelling import respell
+from narrows.models.readers.traits import dense_of, experts_of
+from narrows.models.spec import ModelSpec
+from narrows.text import BadInput
+
+
+def read(c: Fields, model_type: str) -> ModelSpec:
+    """Any of them."""
+    remote = REMOTE[model_type]
+    respell(c, dict(remote.names))
+    c.read.update(remote.idle)
+    return build(c, model_type, remote.traits)
+
+
+def parts_of(spec: ModelSpec, choose: Callable[[int], FeedForward]) -> ModelSpec:
+    """The model with the feed-forward part of every layer chosen by its index."""
+    mixers = [group.layer.mixer for group in spec.groups for _ in range(group.repeat)]
+    groups = stack(mixers, [choose(i) for i in range(spec.layers)], spec.groups[0].layer.norms)
+    return msgspec.structs.replace(spec, groups=groups)
+
+
+def read_deepseek(c: Fields) -> ModelSpec:
+    """DeepSeek MoE 16B: softmax attention with experts; every `moe_layer_freq`-th layer is sparse after the first."""
+    traits = REMOTE["deepseek"].traits
+    assert traits.experts is not None
+    spec, every = read(c, "deepseek"), c.size("moe_layer_freq", default=1)
+    first = c.size("first_k_dense_replace", default=0, least=0)
+    if c.raw("n_routed_experts") is None:
+        plain = dense_of(c, traits)
+        return parts_of(spec, lambda _: plain)
+    sparse = experts_of(c, traits.experts)
+    plain = dense_of(c, traits) if first or every > 1 else None
+    return parts_of(spec, lambda i: sparse if plain is None or (i >= first and i % every == 0) else plain)
+
+
+def read_minicpm(c: Fields) -> ModelSpec:
+    """MiniCPM 1, 2 and 4; a file that names experts has them in every layer (MiniCPM-MoE)."""
+    number = c.maybe_size("num_experts", default=0, least=0) or 0
+    spec = read(c, "minicpm")
+    if not number:
+        return spec
+    top_k = c.size("num_experts_per_tok", default=min(2, number), most=number)
+    part = MixtureOfExperts(spec.hidden, number, top_k, c.size("intermediate_size"))
+    return msgspec.structs.replace(parts_of(spec, lambda _: part), dialect="minicpm_moe")
+
+
+def read_mimo(c: Fields) -> ModelSpec:
+    """MiMo 7B: Qwen 2 with prediction layers, which share its embedding and head."""
+    if c.flag("use_sliding_window", False):
+        raise BadInput("this mimo config slides over a window, which narrows does not read; take the original config")
+    spec = read(c, "mimo")
+    return with_prediction(c, spec, spec.groups[-1].layer, own_vocab=False)
+
+
+def read_stablelm_epoch(c: Fields) -> ModelSpec:
+    """StableLM as its files said before transformers had it."""
+    respell(c, {"layer_norm_eps": ("norm_eps",)})
+    c.read |= {"rope_pct", "num_heads"}
+    return msgspec.structs.replace(read_stablelm(c), family="stablelm_epoch")
+
+
+def read_minimax_text_01(c: Fields) -> ModelSpec:
+    """MiniMax-Text-01 and M1: `attn_type_list` says 1 for softmax, 0 for lightning attention."""
+    layers, listed = c.layers("num_hidden_layers"), c.raw("attn_type_list")
+    if listed is not None:
+        if not isinstance(listed, list) or any(one not in (0, 1) for one in listed) or len(listed) != layers:
+            raise BadInput(
+                "config field '{field}' must be a list of {count} zeros and ones", field="attn_type_list", count=layers
+            )
+        c.values = {**c.values, "layer_types": ["full_attention" if one else "linear_attention" for one in listed]}
+    if c.maybe_size("shared_intermediate_size", default=0, least=0):
+        raise BadInput(
+            "this MiniMax config has a shared expert, which narrows does not read yet; take the original config"
+        )
+    c.read |= {"shared_moe_mode", "postnorm", "num_nextn_predict_layers"}
+    return read_minimax(c)
+
+
+read_minimax_m1 = read_minimax_text_01
+
+
+def read_minimax_m3(c: Fields) -> ModelSpec:
+    """MiniMax M3's decoder on its own; its file names prediction layers that it does not hold."""
+    c.read |= {"num_nextn_predict_layers"}
+    return read_minimax_m3_vl_text(c)
