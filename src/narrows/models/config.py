@@ -15,7 +15,9 @@ from narrows.models.catalogue import CatalogueEntry, catalogue_entry
 from narrows.models.fields import Fields
 from narrows.models.quantization import BESIDE, merge_beside
 from narrows.models.readers import FAMILIES, reader_of
+from narrows.models.readers.classes import family_of_class
 from narrows.models.readers.ignored import IGNORED
+from narrows.models.readers.per_layer import FIELD, with_overrides
 from narrows.models.spec import ModelSpec, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text, printable
@@ -207,6 +209,12 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
     fields = Fields(config)
     fields.read |= {"model_type", "architectures"}
     spec = reader(fields)
+    text = config.get("text_config")
+    within = fields.inner.get("text_config", Fields({}))
+    own = isinstance(text, dict) and text.get(FIELD) and FIELD not in within.read
+    if own or (config.get(FIELD) and FIELD not in fields.read):
+        spec = with_overrides(reader, config, spec)
+        (within if own else fields).read.add(FIELD)
     architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else kind
     if not _is_class_of(str(architecture), kind):
@@ -225,7 +233,6 @@ def read_config(config: dict[str, Any], *, name: str, source: str = "", assume: 
             )
     # a field that is off (false, null, empty) cannot change anything
     unknown = sorted(key for key in set(config) - fields.read - IGNORED if config[key])
-    text = config.get("text_config")
     if "text_config" in fields.inner and isinstance(text, dict):
         known = fields.inner["text_config"].read | IGNORED | {"model_type", "architectures"}
         unknown += sorted(f"text_config.{key}" for key in set(text) - known if text[key])
@@ -282,6 +289,25 @@ def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]
         return assume, [
             Text(
                 "read as {family}, because you said so; the file says {stated}", family=assume, stated=str(stated)[:60]
+            )
+        ]
+    unnamed = not isinstance(stated, str) or not stated
+    known: str | None = stated if not unnamed and stated in FAMILIES else None
+    # a model_type of its own with code beside it (rwkv5 says RwkvForCausalLM) may be built differently
+    if known is None and (unnamed or not config.get("auto_map")):
+        known = family_of_class(config.get("architectures"))
+    if known is not None and known != stated:
+        named = str(config["architectures"][0])[:60]
+        if unnamed:
+            return known, [
+                Text("the config names no 'model_type'; read as {family}, as its class {name} says", family=known, name=named)
+            ]
+        return known, [
+            Text(
+                "model_type '{stated}' is not known; read as {family}, as the class {name} says",
+                stated=printable(stated)[:60],
+                family=known,
+                name=named,
             )
         ]
     if not isinstance(stated, str) or not stated:

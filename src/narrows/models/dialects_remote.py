@@ -67,6 +67,13 @@ _CHANGES: dict[str, dict[str, str]] = {
         "router": f"{_LAYER}block_sparse_moe.gate.weight",
         **{f"experts.{k}": f"{_LAYER}block_sparse_moe.experts.{{}}.{w}.weight" for k, w in _W.items()},
     },
+    "step3p5": {
+        "attention.gate": f"{_LAYER}self_attn.g_proj.weight",
+        "router": f"{_LAYER}moe.gate.weight",
+        "router.correction": f"{_LAYER}moe.router_bias",
+        **{f"experts.{k}": f"{_LAYER}moe.{k}_proj.weight" for k in _MLP},
+        **{f"shared.{k}": f"{_LAYER}share_expert.{k}_proj.weight" for k in _MLP},
+    },
     "nemotron_nas": {
         "linear.attention": f"{_LAYER}self_attn.linear_attn.weight",
         "linear.mlp": f"{_LAYER}mlp.linear_mlp.weight",

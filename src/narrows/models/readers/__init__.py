@@ -101,6 +101,7 @@ _MODULES = {
         (
             *("internlm", "internlm2", "baichuan", "orion", "aquila", "Yi", "solar", "PanguEmbedded", "mimo", "step1"),
             *("minicpm", "deepseek", "grok-1", "stablelm_epoch", "minimax_text_01", "minimax_m1", "minimax_m3"),
+            "mimo_v2",
         ),
         "remote",
     ),
@@ -112,6 +113,7 @@ _MODULES = {
         "remote_older",
     ),
     **dict.fromkeys(("nemotron-nas", "deci", "openelm"), "uneven"),
+    "step3p5": "step",
 }
 
 FAMILIES = tuple(_MODULES)

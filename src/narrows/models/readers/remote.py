@@ -10,14 +10,15 @@ from narrows.models.feedforward import FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.readers.build import stack
 from narrows.models.readers.like_llama import build, read_stablelm
-from narrows.models.readers.latent_variants import read_minimax_m3_vl_text
+from narrows.models.mixers import Attention
+from narrows.models.readers.latent_variants import mimo_v2, read_minimax_m3_vl_text
 from narrows.models.readers.linear import read_minimax
 from narrows.models.readers.mtp import with_prediction
 from narrows.models.readers.remote_table import REMOTE
 from narrows.models.readers.spelling import respell
 from narrows.models.readers.traits import dense_of, experts_of
 from narrows.models.spec import ModelSpec
-from narrows.text import BadInput
+from narrows.text import BadInput, Text
 
 
 def read(c: Fields, model_type: str) -> ModelSpec:
@@ -99,3 +100,31 @@ def read_minimax_m3(c: Fields) -> ModelSpec:
     """MiniMax M3's decoder on its own; its file names prediction layers that it does not hold."""
     c.read |= {"num_nextn_predict_layers"}
     return read_minimax_m3_vl_text(c)
+
+
+def read_mimo_v2(c: Fields) -> ModelSpec:
+    """MiMo V2.5 and 2.6: V2 Flash with windows whose heads the file names freely, and towers in some files."""
+    c.read |= {"attention_projection_layout", "num_nextn_predict_layers", "add_swa_attention_sink_bias"}
+    c.read |= {"add_full_attention_sink_bias", "attention_value_scale", "vision_config", "audio_config"}
+    spec = mimo_v2(c, "mimo_v2", _windows)
+    missing = [name for name in ("vision_config", "audio_config") if c.raw(name)]
+    notes = [
+        Text("the encoder of '{field}' is not read yet, so that its weights are not counted", field=name)
+        for name in missing
+    ]
+    return msgspec.structs.replace(spec, assumptions=(*spec.assumptions, *notes)) if notes else spec
+
+
+def _windows(c: Fields, full: Attention) -> Attention:
+    heads = c.size("swa_num_attention_heads", default=full.heads)
+    kv = c.size("swa_num_key_value_heads", default=full.kv_heads)
+    c.divide(heads, kv, "swa_num_attention_heads", "swa_num_key_value_heads")
+    if not c.flag("add_swa_attention_sink_bias", True) or c.flag("add_full_attention_sink_bias", False):
+        raise BadInput("this mimo_v2 config has sinks elsewhere than in its windows, which narrows does not read yet")
+    return msgspec.structs.replace(
+        full,
+        heads=heads,
+        kv_heads=kv,
+        head_dim=c.size("swa_head_dim", default=full.head_dim),
+        value_dim=c.size("swa_v_head_dim", default=full.value_dim),
+    )
