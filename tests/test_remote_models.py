@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from narrows.models import ModelSpec, read_config
-from narrows.models.readers import FAMILIES
 from narrows.text import BadInput
 
 
@@ -144,6 +143,7 @@ PUBLISHED: list[tuple[str, dict[str, Any], int]] = [
             "model_type": "phi3small",
             "hidden_size": 4096,
             "ff_intermediate_size": 14336,
+            "max_position_embeddings": 131072,
             "num_hidden_layers": 32,
             "num_attention_heads": 32,
             "num_key_value_heads": 8,
@@ -195,6 +195,18 @@ PUBLISHED: list[tuple[str, dict[str, Any], int]] = [
     ("MiniMax-M1", {"model_type": "minimax_m1", **MINIMAX}, 456089655296),
     ("OpenELM-1.1B", OPENELM_1B, 1079891456),
     (
+        "PLaMo 3 610M",
+        {
+            "model_type": "plamo3",
+            **llama(1536, 6144, 16, 16, 1, 107520),
+            "head_dim": 128,
+            "window_size": 2048,
+            "sliding_window": 2048,
+            "sliding_window_pattern": 8,
+        },
+        890344960,
+    ),
+    (
         "Step-3.5-Flash",
         {
             "model_type": "step3p5",
@@ -233,3 +245,276 @@ def test_the_file_holds_as_many_elements_as_the_published_one(name: str, config:
 def test_every_tensor_of_a_remote_model_has_a_name_of_its_own_dialect() -> None:
     for _, config, _ in PUBLISHED:
         assert all("{" not in row.name.replace("{}", "") and row.name for row in read(config).tensor_table())
+
+
+def block(group: int | None, mult: float | None, linear: bool = False) -> dict[str, Any]:
+    """One entry of block_configs; None leaves the part out, linear puts one matrix in its place."""
+    return {
+        "attention": {"n_heads_in_group": group, "no_op": group is None and not linear, "replace_with_linear": linear},
+        "ffn": {"ffn_mult": mult, "no_op": mult is None},
+    }
+
+
+def nas(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **llama(256, 512, len(blocks), 4, 0, 1000),
+        "model_type": "nemotron-nas",
+        "num_key_value_heads": None,
+        "intermediate_size": None,
+        "block_configs": list(blocks),
+    }
+
+
+def test_a_block_without_attention_keeps_no_keys_and_has_no_norm_for_it() -> None:
+    spec = read(nas(block(2, 1.5), block(None, 1.5), block(2, None)))
+    whole, bare, headless = (group.layer for group in spec.groups)
+    assert len(list(spec.cache_rows())) == 4
+    assert bare.mixer.cache() == []
+    assert whole.norms.names == ("input_layernorm", "post_attention_layernorm")
+    assert bare.norms.names == ("post_attention_layernorm",)
+    assert headless.feed_forward is None
+    assert headless.norms.names == ("input_layernorm",)
+
+
+def test_a_block_with_a_matrix_for_attention_has_its_weights_and_no_cache() -> None:
+    spec = read(nas(block(None, 1.5, linear=True)))
+    names = {row.name for row in spec.tensor_table()}
+    assert "model.layers.{}.self_attn.linear_attn.weight" in names
+    assert spec.cache_elements(100) == 0
+
+
+def test_a_width_by_ffn_mult_is_two_thirds_of_it_up_to_a_multiple_of_256() -> None:
+    # Llama 3.1 70B: ffn_mult 5.25 of 8192 is 28,672
+    spec = read({**nas(block(8, 5.25)), "hidden_size": 8192, "num_attention_heads": 64})
+    table = {row.name: row.tensor.shape for row in spec.tensor_table()}
+    assert table["model.layers.{}.mlp.up_proj.weight"] == (28672, 8192)
+
+
+def test_deci_layers_have_the_kv_heads_that_their_list_says() -> None:
+    config = {
+        "model_type": "deci",
+        **llama(4096, 14336, 32, 32, 32, 32000),
+        "num_key_value_heads_per_layer": [4] * 2 + [2] * 29 + [1],
+    }
+    spec = read(config)
+    # the published DeciLM-7B has 67 KV heads in all, and 7,043,551,232 parameters
+    assert sum(config["num_key_value_heads_per_layer"]) == 67
+    assert spec.unique_parameters() == 7043551232
+    assert spec.cache_elements(1) == 67 * 2 * 128
+
+
+def test_chatglm_of_the_first_kind_is_read_by_its_own_fields() -> None:
+    config = {
+        "model_type": "chatglm",
+        "hidden_size": 4096,
+        "inner_hidden_size": 16384,
+        "num_attention_heads": 32,
+        "num_layers": 28,
+        "position_encoding_2d": True,
+        "vocab_size": 130528,
+        "max_sequence_length": 2048,
+        "torch_dtype": "float16",
+    }
+    # 6,174,319,488 elements of a published int8 file, less a scale per output row and the rotary buffers
+    scales = 28 * (3 * 4096 + 4096 + 16384 + 4096)
+    assert read(config).unique_parameters() == 6174319488 - scales - 28 * 32
+
+
+def test_qwen_1_has_half_of_its_intermediate_size_on_each_side_of_the_gate() -> None:
+    spec = read({"model_type": "qwen", **llama(4096, 22016, 32, 32, 32, 151936)})
+    shapes = {row.name: row.tensor.shape for row in spec.tensor_table()}
+    assert shapes["transformer.h.{}.mlp.w1.weight"] == (11008, 4096)
+    assert "transformer.h.{}.attn.c_attn.bias" in shapes
+    assert "transformer.h.{}.attn.c_proj.bias" not in shapes
+
+
+def test_baichuan_13b_names_its_length_in_words_of_its_own() -> None:
+    config = {k: v for k, v in llama(5120, 13696, 40, 40, 40, 125696).items() if k != "max_position_embeddings"}
+    spec = read({"model_type": "baichuan", **config, "model_max_length": 4096})
+    # Baichuan2-13B: 27,793,336,320 bytes of bfloat16 in its index
+    assert spec.checkpoint_bytes() == 27793336320
+    assert spec.max_length == 4096
+
+
+def test_mimo_holds_a_prediction_layer_beside_what_is_served() -> None:
+    config = {"model_type": "mimo", **llama(4096, 11008, 36, 32, 8, 151680), "num_nextn_predict_layers": 1}
+    spec = read({**config, "head_dim": 128, "attention_bias": True})
+    assert stored(spec) == 7833409536
+    assert spec.unique_parameters() == 7622619136
+
+
+def test_dbrx_keeps_its_sizes_in_objects() -> None:
+    config = {
+        "model_type": "dbrx",
+        "d_model": 6144,
+        "n_heads": 48,
+        "n_layers": 40,
+        "max_seq_len": 32768,
+        "vocab_size": 100352,
+        "attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500000},
+        "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4},
+        "torch_dtype": "bfloat16",
+    }
+    spec, expert = read(config), 3 * 6144 * 10752
+    assert spec.unique_parameters() == 131596523520
+    assert spec.active_parameters() == 131596523520 - 40 * 12 * expert
+    assert spec.max_length == 32768
+
+
+def test_hunyuan_layers_without_keys_of_their_own_borrow_those_of_the_layer_before() -> None:
+    config = {
+        "model_type": "hunyuan",
+        **llama(640, 1024, 4, 8, 2, 1000),
+        "num_experts": 4,
+        "moe_topk": 1,
+        "num_shared_expert": 1,
+        "use_mixed_mlp_moe": True,
+        "use_cla": True,
+        "cla_share_factor": 2,
+    }
+    spec = read(config)
+    assert [len(group.layer.mixer.cache()) for group in spec.groups] == [2, 0, 2, 0]
+    assert spec.cache_elements(10) == 2 * 10 * 2 * 2 * 80
+
+
+OLD_FALCON = {"vocab_size": 65024, "torch_dtype": "bfloat16", "bias": False, "alibi": False}
+
+
+@pytest.mark.parametrize(
+    ("fields", "parameters"),
+    [
+        # Falcon 40B and 7B as transformers builds them
+        ({"model_type": "RefinedWeb", "hidden_size": 8192, "n_head": 128, "n_head_kv": 8, "n_layer": 60}, 41303293952),
+        (
+            {
+                "model_type": "RefinedWebModel",
+                "hidden_size": 4544,
+                "n_head": 71,
+                "n_layer": 32,
+                "multi_query": True,
+                "parallel_attn": True,
+            },
+            6921720704,
+        ),
+    ],
+)
+def test_falcon_is_read_by_the_name_its_first_files_gave_it(fields: dict[str, Any], parameters: int) -> None:
+    assert read({**OLD_FALCON, **fields}).unique_parameters() == parameters
+
+
+def test_the_published_rows_can_be_placed_on_devices() -> None:
+    from narrows.deployment import deploy
+    from narrows.hardware import find_accelerator
+    from narrows.memory import capacity, shards
+
+    for _, config, _ in PUBLISHED:
+        spec = read(config)
+        deployment = deploy(spec, find_accelerator("h200-sxm"), engine="vllm==0.32")
+        assert shards(deployment)[0].weights > 0
+        capacity(deployment, 2048)
+
+
+def test_every_field_of_a_remote_model_can_be_anything_without_a_traceback() -> None:
+    hostile: list[Any] = [None, 0, -1, 2**40, 1.5, "x", [], [1, 2], {}, {"a": 1}, True, "9" * 50]
+    others = [
+        nas(block(2, 1.5)),
+        {"model_type": "hunyuan", **llama(64, 96, 2, 4, 2, 100), "num_experts": 2, "use_mixed_mlp_moe": True},
+        {"model_type": "mimo_v2", **llama(64, 96, 2, 4, 2, 100), "moe_intermediate_size": 8, "n_routed_experts": 4},
+        {"model_type": "telechat", **llama(64, 96, 2, 4, 2, 100)},
+        {"model_type": "phi-msft", "n_embd": 64, "n_head": 4, "n_layer": 2, "vocab_size": 100},
+        {"model_type": "deci", **llama(64, 96, 2, 4, 2, 100), "num_key_value_heads_per_layer": [2, 1]},
+    ]
+    for config in [config for _, config, _ in PUBLISHED] + others:
+        for name in config:
+            for value in hostile:
+                try:
+                    spec = read({**config, name: value})
+                except BadInput as error:
+                    assert str(error)
+                else:
+                    assert spec.unique_parameters() > 0
+
+
+@pytest.mark.parametrize("family", ["baichuan", "qwen", "chatglm", "dbrx", "deci", "openelm", "nemotron-nas", "step3p5"])
+def test_a_file_without_its_sizes_is_refused_in_words(family: str) -> None:
+    with pytest.raises(BadInput, match="is missing|must list|is null"):
+        read({"model_type": family})
+
+
+KIMI_K3: dict[str, Any] = {
+    "model_type": "kimi_k3",
+    "dtype": "bfloat16",
+    "tie_word_embeddings": False,
+    "text_config": {
+        "model_type": "kimi_linear",
+        "attn_res_block_size": 12,
+        "first_k_dense_replace": 1,
+        "hidden_act": "situ",
+        "hidden_size": 7168,
+        "intermediate_size": 33792,
+        "kv_lora_rank": 512,
+        "latent_moe_use_norm": True,
+        "linear_attn_config": {
+            "full_attn_layers": [*range(4, 93, 4), 93],
+            "head_dim": 128,
+            "num_heads": 96,
+            "short_conv_kernel_size": 4,
+            "use_full_rank_gate": True,
+        },
+        "max_position_embeddings": 1048576,
+        "mla_use_nope": True,
+        "mla_use_output_gate": True,
+        "moe_intermediate_size": 3072,
+        "moe_layer_freq": 1,
+        "num_attention_heads": 96,
+        "num_experts": 896,
+        "num_experts_per_token": 16,
+        "num_hidden_layers": 93,
+        "num_key_value_heads": 96,
+        "num_shared_experts": 2,
+        "q_lora_rank": 1536,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "routed_expert_hidden_size": 3584,
+        "v_head_dim": 128,
+        "vocab_size": 163840,
+        "quantization_config": {
+            "quant_method": "compressed-tensors",
+            "format": "mxfp4-pack-quantized",
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "float"}}},
+        },
+    },
+    "vision_config": {
+        "init_pos_emb_height": 64,
+        "init_pos_emb_width": 64,
+        "merge_kernel_size": [2, 2],
+        "mm_projector_type": "patchmergerv2",
+        "patch_size": 14,
+        "qkv_hidden_size": 1536,
+        "text_hidden_size": 7168,
+        "vt_hidden_size": 1024,
+        "vt_intermediate_size": 4096,
+        "vt_num_attention_heads": 12,
+        "vt_num_hidden_layers": 27,
+    },
+}
+
+
+def test_kimi_k3_has_as_many_elements_as_its_published_file_unpacked() -> None:
+    spec = read(KIMI_K3)
+    assert sum(row.elements for row in spec.tensor_table()) == 2779931837184
+
+
+def test_kimi_k3_packs_its_routed_experts_and_nothing_else() -> None:
+    packed = {row.name for row in read(KIMI_K3).tensor_table() if len(row.parts) > 1}
+    assert packed == {f"language_model.model.layers.{{}}.block_sparse_moe.experts.{{}}.w{i}.weight" for i in (1, 2, 3)}
+
+
+def test_a_delta_layer_of_kimi_k3_takes_the_bytes_of_its_published_header() -> None:
+    spec = read(KIMI_K3)
+    layer = next(layer for layer, indices in spec.kinds if 1 in indices)
+    # the published header of layer 1: attention, its norm and scores, then the whole layer without routed experts
+    rows = [row for row in spec.layer_rows(layer, (1,)) if not row.tensor.role.startswith("experts.")]
+    first = ("delta.", "norm.input_layernorm", "branch.attention")
+    assert sum(row.stored_bytes for row in rows if row.tensor.role.startswith(first)) == 887843840
+    assert sum(row.stored_bytes for row in rows) == 1267744256

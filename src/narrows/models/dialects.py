@@ -355,4 +355,4 @@ DIALECTS: dict[str, dict[str, str]] = {
     **recent(_DECODER, _DEEPSEEK),
     **OLDER,
 }
-DIALECTS |= varied(_DECODER, _DEEPSEEK, DIALECTS["lfm2"]) | remote(_DECODER)
+DIALECTS |= varied(_DECODER, _DEEPSEEK, DIALECTS["lfm2"]) | remote(_DECODER, DIALECTS["kimi_linear"])

@@ -67,6 +67,20 @@ _CHANGES: dict[str, dict[str, str]] = {
         "router": f"{_LAYER}block_sparse_moe.gate.weight",
         **{f"experts.{k}": f"{_LAYER}block_sparse_moe.experts.{{}}.{w}.weight" for k, w in _W.items()},
     },
+    "plamo3": {
+        "embedding": "model.embed_tokens.weight",
+        **both(
+            "model.layers.layers.{}.",
+            {
+                **fused("mixer.qkv_proj"),
+                "attention.o": "mixer.o_proj",
+                **{f"attention.{k}_norm": f"mixer.{k}_norm" for k in "qk"},
+                **{f"mlp.{k}": "mlp.gate_up_proj" for k in ("gate", "up")},
+                "mlp.down": "mlp.down_proj",
+                **{f"norm.{k}": k for k in ("pre_mixer_norm", "post_mixer_norm", "pre_mlp_norm", "post_mlp_norm")},
+            },
+        ),
+    },
     "step3p5": {
         "attention.gate": f"{_LAYER}self_attn.g_proj.weight",
         "router": f"{_LAYER}moe.gate.weight",
@@ -192,6 +206,23 @@ _OWN: dict[str, dict[str, str]] = {
 }
 
 
-def remote(decoder: dict[str, str]) -> dict[str, dict[str, str]]:
-    """All of them; those that differ from Llama's names in part are changes to `decoder`."""
-    return {**{name: {**decoder, **changes} for name, changes in _CHANGES.items()}, **_OWN}
+_MOE = f"{_LAYER}block_sparse_moe."
+_K3 = {
+    "delta.g": f"{_LAYER}self_attn.g_proj.weight",
+    "mla.gate": f"{_LAYER}self_attn.g_proj.weight",
+    "latent.in": f"{_MOE}routed_expert_down_proj.weight",
+    "latent.out": f"{_MOE}routed_expert_up_proj.weight",
+    "latent.norm": f"{_MOE}routed_expert_norm.weight",
+    **{
+        f"branch.{part}.{name}": f"{_LAYER}{stored}_res_{own}.weight"
+        for part, stored in (("attention", "self_attention"), ("mlp", "mlp"))
+        for name, own in (("norm", "norm"), ("score", "proj"))
+    },
+    **{f"after.branch.{name}": f"model.output_attn_res_{own}.weight" for name, own in (("norm", "norm"), ("score", "proj"))},
+}
+
+
+def remote(decoder: dict[str, str], kimi_linear: dict[str, str]) -> dict[str, dict[str, str]]:
+    """All of them; those that differ in part from Llama's names (or Kimi Linear's) are changes to these."""
+    kimi = {role: f"language_model.{name}" for role, name in {**kimi_linear, **_K3}.items()}
+    return {**{name: {**decoder, **changes} for name, changes in _CHANGES.items()}, **_OWN, "kimi_k3": kimi}

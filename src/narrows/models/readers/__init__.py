@@ -101,7 +101,7 @@ _MODULES = {
         (
             *("internlm", "internlm2", "baichuan", "orion", "aquila", "Yi", "solar", "PanguEmbedded", "mimo", "step1"),
             *("minicpm", "deepseek", "grok-1", "stablelm_epoch", "minimax_text_01", "minimax_m1", "minimax_m3"),
-            "mimo_v2",
+            *("mimo_v2", "plamo3"),
         ),
         "remote",
     ),
@@ -114,6 +114,7 @@ _MODULES = {
     ),
     **dict.fromkeys(("nemotron-nas", "deci", "openelm"), "uneven"),
     "step3p5": "step",
+    "kimi_k3": "kimi_k3",
 }
 
 FAMILIES = tuple(_MODULES)

@@ -8,7 +8,7 @@ import msgspec
 
 from narrows.models.feedforward import FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
-from narrows.models.readers.build import stack
+from narrows.models.readers.build import FULL, SLIDING, stack
 from narrows.models.readers.like_llama import build, read_stablelm
 from narrows.models.mixers import Attention
 from narrows.models.readers.latent_variants import mimo_v2, read_minimax_m3_vl_text
@@ -128,3 +128,15 @@ def _windows(c: Fields, full: Attention) -> Attention:
         head_dim=c.size("swa_head_dim", default=full.head_dim),
         value_dim=c.size("swa_v_head_dim", default=full.value_dim),
     )
+
+
+def read_plamo3(c: Fields) -> ModelSpec:
+    """PLaMo 3: every `sliding_window_pattern`-th layer is full, the others slide over `window_size` tokens."""
+    respell(c, {"sliding_window": ("window_size",)})
+    listed, layers = c.raw("interleaved_sliding_window"), c.layers("num_hidden_layers")
+    every = c.size("sliding_window_pattern", default=8)
+    if isinstance(listed, list) and len(listed) == layers and not c.has("layer_types"):
+        c.values = {**c.values, "layer_types": [FULL if one is None else SLIDING for one in listed]}
+    remote = REMOTE["plamo3"]
+    c.read.update(remote.idle)
+    return build(c, "plamo3", msgspec.structs.replace(remote.traits, full_every=every))

@@ -150,7 +150,9 @@ def read_RefinedWebModel(c: Fields) -> ModelSpec:
 
 
 def _refined_web(c: Fields, family: str, new: bool) -> ModelSpec:
-    usual = {"new_decoder_architecture": new, "parallel_attn": False if not new else True, "multi_query": False}
+    # 2,048 tokens: what transformers plans for where a file of that time says nothing
+    usual = {"new_decoder_architecture": new, "parallel_attn": new, "multi_query": False}
+    usual |= {"max_position_embeddings": 2048}
     c.values = {**{name: value for name, value in usual.items() if not c.has(name)}, **c.values}
     c.read |= {"new_decoder_architecture", "parallel_attn", "multi_query"}
     return msgspec.structs.replace(read_falcon(c), family=family)

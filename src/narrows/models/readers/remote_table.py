@@ -65,6 +65,17 @@ REMOTE: dict[str, Remote] = {
             ),
         )
     ),
+    "plamo3": Remote(
+        traits=Traits(
+            dialect="plamo3",
+            kv_heads=4,
+            head_dim=128,
+            qk_norm=True,
+            norms=Norms(("pre_mixer_norm", "post_mixer_norm", "pre_mlp_norm", "post_mlp_norm")),
+            windows=True,
+        ),
+        idle=("rope_local_theta", "sliding_window_pattern", "interleaved_sliding_window", "window_size"),
+    ),
     "grok-1": Remote(
         traits=Traits(dialect="grok1", norms=_PRE_AND_POST, tied=True, experts=Experts()),
         idle=("attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale", "max_attn_value"),
