@@ -300,12 +300,16 @@ def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]
         named = str(config["architectures"][0])[:60]
         if unnamed:
             return known, [
-                Text("the config names no 'model_type'; read as {family}, as its class {name} says", family=known, name=named)
+                Text(
+                    "the config names no 'model_type'; read as {family}, as its class {name} says",
+                    family=known,
+                    name=named,
+                )
             ]
         return known, [
             Text(
                 "model_type '{stated}' is not known; read as {family}, as the class {name} says",
-                stated=printable(stated)[:60],
+                stated=printable(str(stated))[:60],
                 family=known,
                 name=named,
             )

@@ -67,6 +67,11 @@ _CHANGES: dict[str, dict[str, str]] = {
         "router": f"{_LAYER}block_sparse_moe.gate.weight",
         **{f"experts.{k}": f"{_LAYER}block_sparse_moe.experts.{{}}.{w}.weight" for k, w in _W.items()},
     },
+    "ouro": {
+        **{f"norm.{k}_2": f"{_LAYER}{k}_2.weight" for k in ("input_layernorm", "post_attention_layernorm")},
+        "after.exit": "model.early_exit_gate.weight",
+        "after.exit.bias": "model.early_exit_gate.bias",
+    },
     "plamo3": {
         "embedding": "model.embed_tokens.weight",
         **both(
@@ -218,7 +223,10 @@ _K3 = {
         for part, stored in (("attention", "self_attention"), ("mlp", "mlp"))
         for name, own in (("norm", "norm"), ("score", "proj"))
     },
-    **{f"after.branch.{name}": f"model.output_attn_res_{own}.weight" for name, own in (("norm", "norm"), ("score", "proj"))},
+    **{
+        f"after.branch.{name}": f"model.output_attn_res_{own}.weight"
+        for name, own in (("norm", "norm"), ("score", "proj"))
+    },
 }
 
 

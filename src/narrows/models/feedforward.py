@@ -34,9 +34,7 @@ class Dense(msgspec.Struct, frozen=True, tag="dense"):
         return [
             *found,
             *linear(f"{prefix}.up", width, hidden, shards=width, bias=self.bias),
-            *linear(
-                f"{prefix}.down", hidden, width, shards=width, bias=self.bias or self.down_bias, bias_shards=1
-            ),
+            *linear(f"{prefix}.down", hidden, width, shards=width, bias=self.bias or self.down_bias, bias_shards=1),
         ]
 
 

@@ -101,15 +101,13 @@ _MODULES = {
         (
             *("internlm", "internlm2", "baichuan", "orion", "aquila", "Yi", "solar", "PanguEmbedded", "mimo", "step1"),
             *("minicpm", "deepseek", "grok-1", "stablelm_epoch", "minimax_text_01", "minimax_m1", "minimax_m3"),
-            *("mimo_v2", "plamo3"),
+            *("mimo_v2", "plamo3", "ouro", "xverse"),
         ),
         "remote",
     ),
     **dict.fromkeys(("dbrx", "arctic", "bailing_moe", "bailing_moe_v2", "hunyuan"), "remote_sparse"),
     **dict.fromkeys(
-        (
-            *("qwen", "chatglm", "telechat", "telechat2", "phi-msft", "phi3small", "RefinedWeb", "RefinedWebModel"),
-        ),
+        (*("qwen", "chatglm", "telechat", "telechat2", "phi-msft", "phi3small", "RefinedWeb", "RefinedWebModel"),),
         "remote_older",
     ),
     **dict.fromkeys(("nemotron-nas", "deci", "openelm"), "uneven"),

@@ -107,7 +107,11 @@ def _only_experts(c: Fields) -> None:
 def _tower(c: Fields, text: int) -> Tower:
     """MoonViT without biases, narrower than its attention; the projector reads four patches at once."""
     hidden, inner = c.size("vt_hidden_size"), c.size("vt_intermediate_size")
-    wide, patch, count = c.size("qkv_hidden_size", default=hidden), c.size("patch_size"), c.layers("vt_num_hidden_layers")
+    wide, patch, count = (
+        c.size("qkv_hidden_size", default=hidden),
+        c.size("patch_size"),
+        c.layers("vt_num_hidden_layers"),
+    )
     grid = c.size("init_pos_emb_height") * c.size("init_pos_emb_width")
     parts = Parts("vision_tower.")
     parts.add("patch_embed.proj", hidden, 3, patch, patch)

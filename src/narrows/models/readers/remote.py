@@ -8,10 +8,10 @@ import msgspec
 
 from narrows.models.feedforward import FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
-from narrows.models.readers.build import FULL, SLIDING, stack
-from narrows.models.readers.like_llama import build, read_stablelm
-from narrows.models.mixers import Attention
+from narrows.models.mixers import Attention, Looped, Mixer, linear
+from narrows.models.readers.build import FULL, SLIDING, outside, stack
 from narrows.models.readers.latent_variants import mimo_v2, read_minimax_m3_vl_text
+from narrows.models.readers.like_llama import build, read_stablelm
 from narrows.models.readers.linear import read_minimax
 from narrows.models.readers.mtp import with_prediction
 from narrows.models.readers.remote_table import REMOTE
@@ -46,8 +46,10 @@ def read_deepseek(c: Fields) -> ModelSpec:
         plain = dense_of(c, traits)
         return parts_of(spec, lambda _: plain)
     sparse = experts_of(c, traits.experts)
-    plain = dense_of(c, traits) if first or every > 1 else None
-    return parts_of(spec, lambda i: sparse if plain is None or (i >= first and i % every == 0) else plain)
+    if not first and every == 1:
+        return spec
+    dense = dense_of(c, traits)
+    return parts_of(spec, lambda i: sparse if i >= first and i % every == 0 else dense)
 
 
 def read_minicpm(c: Fields) -> ModelSpec:
@@ -140,3 +142,21 @@ def read_plamo3(c: Fields) -> ModelSpec:
     remote = REMOTE["plamo3"]
     c.read.update(remote.idle)
     return build(c, "plamo3", msgspec.structs.replace(remote.traits, full_every=every))
+
+
+def read_ouro(c: Fields) -> ModelSpec:
+    """Ouro: all layers run `total_ut_steps` times for every token, each time with keys and values of its own.
+
+    Norms stand before and after each part; a gate says when a token needs no further turn.
+    """
+    spec = read(c, "ouro")
+    loops = c.size("total_ut_steps", default=4, most=1000)
+    gate = linear("after.exit", 1, spec.hidden, bias=True)
+    spec = msgspec.structs.replace(spec, extra=outside(after=gate))
+    if loops == 1:
+        return spec
+    turned: dict[Mixer, Looped] = {}
+    mixers = [group.layer.mixer for group in spec.groups for _ in range(group.repeat)]
+    looped = [turned.setdefault(mixer, Looped(mixer, loops)) for mixer in mixers if isinstance(mixer, Attention)]
+    layer = spec.groups[0].layer
+    return msgspec.structs.replace(spec, groups=stack(looped, [layer.feed_forward] * spec.layers, layer.norms))

@@ -65,8 +65,19 @@ def read_chatglm(c: Fields) -> ModelSpec:
     )
 
 
-_GLM_IDLE = """apply_query_key_layer_scaling attention_softmax_in_fp32 bias_dropout_fusion fp32_residual_connection
-layernorm_epsilon original_rope rope_ratio quantization_bit pre_seq_len prefix_projection interleaved_qkv""".split()
+_GLM_IDLE = [
+    "apply_query_key_layer_scaling",
+    "attention_softmax_in_fp32",
+    "bias_dropout_fusion",
+    "fp32_residual_connection",
+    "layernorm_epsilon",
+    "original_rope",
+    "rope_ratio",
+    "quantization_bit",
+    "pre_seq_len",
+    "prefix_projection",
+    "interleaved_qkv",
+]
 
 
 def _chatglm1(c: Fields) -> ModelSpec:
@@ -93,11 +104,15 @@ def read_telechat(c: Fields) -> ModelSpec:
     part = Dense(hidden, c.size("intermediate_size"), True, down_bias=True)
     if c.flag("embed_layernorm", False):
         raise BadInput("this telechat config has a norm after the embedding, which narrows does not read yet")
-    c.read |= {"apply_residual_connection_post_layernorm", "flash_attn", "training_seqlen", "base_seqlen", "use_RMSNorm"}
+    c.read |= {
+        "apply_residual_connection_post_layernorm",
+        "flash_attn",
+        "training_seqlen",
+        "base_seqlen",
+        "use_RMSNorm",
+    }
     c.read |= {"logn", "unk_token_id", "semi_causal", "skip_bias_add", "seq_length"}
-    return model(
-        c, stack([mixer] * layers, [part] * layers, PRE_NORMS), family="telechat", dialect="telechat"
-    )
+    return model(c, stack([mixer] * layers, [part] * layers, PRE_NORMS), family="telechat", dialect="telechat")
 
 
 read_telechat2 = read_telechat
@@ -109,9 +124,7 @@ def read_phi_msft(c: Fields) -> ModelSpec:
     hidden, heads, layers = c.size("hidden_size"), c.size("num_attention_heads"), c.layers("num_hidden_layers")
     kv = c.maybe_size("n_head_kv", default=None, most=heads) or heads
     c.divide(heads, kv, "n_head", "n_head_kv")
-    mixer = Attention(
-        hidden, heads, kv, c.divide(hidden, heads, "n_embd", "n_head"), qkv_bias=True, out_bias=True
-    )
+    mixer = Attention(hidden, heads, kv, c.divide(hidden, heads, "n_embd", "n_head"), qkv_bias=True, out_bias=True)
     part = Dense(hidden, c.maybe_size("n_inner", default=None) or 4 * hidden, False, True)
     c.read |= {"flash_attn", "flash_rotary", "fused_dense", "img_processor", "architecture", "phyagi_version"}
     groups = stack([mixer] * layers, [part] * layers, Norms(("ln",), bias=True))
@@ -134,25 +147,27 @@ def read_phi3small(c: Fields) -> ModelSpec:
     part = Dense(hidden, c.size("ff_intermediate_size", "intermediate_size"), True, True)
     c.read |= {name for name in c.values if name.startswith(("blocksparse_", "mup_", "gegelu_", "dummy_token"))}
     c.read |= {"ff_dim_multiplier", "dense_attention_every_n_layers", "rope_embedding_base", "rope_position_scale"}
-    c.read |= {"attention_bias", "attention_dropout_prob", "embedding_dropout_prob", "ffn_dropout_prob", "intermediate_size"}
+    c.read |= {
+        "attention_bias",
+        "attention_dropout_prob",
+        "embedding_dropout_prob",
+        "ffn_dropout_prob",
+        "intermediate_size",
+    }
     groups = stack([mixer] * layers, [part] * layers, Norms(PRE_NORMS.names, bias=True))
     return model(c, groups, family="phi3small", dialect="phi3small", tied=True, final_norm_bias=True)
 
 
-def read_RefinedWeb(c: Fields) -> ModelSpec:
-    """Falcon 40B as its first files had it: several KV heads, two norms before parallel branches."""
-    return _refined_web(c, "RefinedWeb", new=True)
-
-
-def read_RefinedWebModel(c: Fields) -> ModelSpec:
-    """Falcon 7B and 1B as their first files had them."""
-    return _refined_web(c, "RefinedWebModel", new=False)
-
-
-def _refined_web(c: Fields, family: str, new: bool) -> ModelSpec:
+def read(c: Fields, model_type: str) -> ModelSpec:
+    """Falcon as its first files had it: RefinedWeb is the 40B (several KV heads, two norms), RefinedWebModel others."""
+    new = model_type == "RefinedWeb"
     # 2,048 tokens: what transformers plans for where a file of that time says nothing
-    usual = {"new_decoder_architecture": new, "parallel_attn": new, "multi_query": False}
-    usual |= {"max_position_embeddings": 2048}
+    usual = {
+        "new_decoder_architecture": new,
+        "parallel_attn": new,
+        "multi_query": False,
+        "max_position_embeddings": 2048,
+    }
     c.values = {**{name: value for name, value in usual.items() if not c.has(name)}, **c.values}
-    c.read |= {"new_decoder_architecture", "parallel_attn", "multi_query"}
-    return msgspec.structs.replace(read_falcon(c), family=family)
+    c.read |= usual.keys()
+    return msgspec.structs.replace(read_falcon(c), family=model_type)

@@ -63,7 +63,10 @@ def read_bailing_moe(c: Fields) -> ModelSpec:
     """Ling and Ring up to 2.0: q, k and v fused, leading dense layers; 2.0 has norms on queries and keys."""
     layers = c.layers("num_hidden_layers")
     mixer = attention(
-        c, qkv_bias=c.flag("use_qkv_bias", False), out_bias=c.flag("use_bias", False), qk_norm=c.flag("use_qk_norm", False)
+        c,
+        qkv_bias=c.flag("use_qkv_bias", False),
+        out_bias=c.flag("use_bias", False),
+        qk_norm=c.flag("use_qk_norm", False),
     )
     number = c.size("num_experts", default=16)
     width = c.size("moe_intermediate_size")
@@ -82,8 +85,21 @@ def read_bailing_moe(c: Fields) -> ModelSpec:
     if plain is None:
         c.read.add("intermediate_size")
     parts: list[FeedForward] = [plain if plain is not None and i < first else sparse for i in range(layers)]
-    c.read |= {"multi_gate", "norm_head", "norm_softmax", "use_rmsnorm", "score_function", "rotary_type", "using_split_qkv"}
-    c.read |= {"moe_router_enable_shared_expert", "moe_router_topk_scaling_factor", "use_sliding_window", "sliding_window"}
+    c.read |= {
+        "multi_gate",
+        "norm_head",
+        "norm_softmax",
+        "use_rmsnorm",
+        "score_function",
+        "rotary_type",
+        "using_split_qkv",
+    }
+    c.read |= {
+        "moe_router_enable_shared_expert",
+        "moe_router_topk_scaling_factor",
+        "use_sliding_window",
+        "sliding_window",
+    }
     if c.flag("use_sliding_window", False):
         raise BadInput("this bailing_moe config slides over a window, which narrows does not read yet")
     spec = model(c, stack([mixer] * layers, parts, PRE_NORMS), family="bailing_moe", dialect="bailing_moe")

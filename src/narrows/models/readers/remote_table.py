@@ -30,11 +30,11 @@ _PRE_AND_POST = Norms(("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_
 REMOTE: dict[str, Remote] = {
     "internlm": Remote(traits=Traits(qkv_bias=_BIAS, out_bias=_BIAS)),
     "internlm2": Remote(
-        traits=Traits(
-            dialect="internlm2", qkv_bias=_BIAS, out_bias=_BIAS, norms=Norms(("attention_norm", "ffn_norm"))
-        )
+        traits=Traits(dialect="internlm2", qkv_bias=_BIAS, out_bias=_BIAS, norms=Norms(("attention_norm", "ffn_norm")))
     ),
-    "baichuan": Remote(traits=Traits(dialect="baichuan"), names=_LENGTH, idle=("z_loss_weight", "gradient_checkpointing")),
+    "baichuan": Remote(
+        traits=Traits(dialect="baichuan"), names=_LENGTH, idle=("z_loss_weight", "gradient_checkpointing")
+    ),
     "orion": Remote(traits=Traits(norms=Norms(PRE_NORMS.names, bias=True)), names=_LENGTH),
     "aquila": Remote(traits=Traits()),
     "Yi": Remote(traits=Traits(dialect="yi", kv_heads=4, norms=Norms(("ln1", "ln2")))),
@@ -76,6 +76,16 @@ REMOTE: dict[str, Remote] = {
         ),
         idle=("rope_local_theta", "sliding_window_pattern", "interleaved_sliding_window", "window_size"),
     ),
+    "ouro": Remote(
+        traits=Traits(
+            dialect="ouro",
+            norms=Norms((*PRE_NORMS.names, *(f"{name}_2" for name in PRE_NORMS.names))),
+            windows=True,
+            full_every=1,
+        ),
+        idle=("early_exit_threshold", "early_exit_step", "use_sliding_window", "sliding_window", "max_window_layers"),
+    ),
+    "xverse": Remote(traits=Traits(), names=_LENGTH),
     "grok-1": Remote(
         traits=Traits(dialect="grok1", norms=_PRE_AND_POST, tied=True, experts=Experts()),
         idle=("attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale", "max_attn_value"),

@@ -114,7 +114,9 @@ def read_openelm(c: Fields) -> ModelSpec:
     factors, divisor = c.raw("ffn_multipliers"), c.size("ffn_dim_divisor", default=256)
     if not isinstance(factors, list) or len(factors) != layers:
         raise BadInput(
-            "config field '{field}' must list one number per layer, {count} in all", field="ffn_multipliers", count=layers
+            "config field '{field}' must list one number per layer, {count} in all",
+            field="ffn_multipliers",
+            count=layers,
         )
     norm, gated = c.flag("normalize_qk_projections", True), c.flag("ffn_with_glu", True)
     mixers, parts = [], []
