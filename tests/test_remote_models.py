@@ -6,6 +6,7 @@ otherwise; configs hold of each published config.json what decides sizes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -421,27 +422,6 @@ def test_the_published_rows_can_be_placed_on_devices() -> None:
         capacity(deployment, 2048)
 
 
-def test_every_field_of_a_remote_model_can_be_anything_without_a_traceback() -> None:
-    hostile: list[Any] = [None, 0, -1, 2**40, 1.5, "x", [], [1, 2], {}, {"a": 1}, True, "9" * 50]
-    others = [
-        nas(block(2, 1.5)),
-        {"model_type": "hunyuan", **llama(64, 96, 2, 4, 2, 100), "num_experts": 2, "use_mixed_mlp_moe": True},
-        {"model_type": "mimo_v2", **llama(64, 96, 2, 4, 2, 100), "moe_intermediate_size": 8, "n_routed_experts": 4},
-        {"model_type": "telechat", **llama(64, 96, 2, 4, 2, 100)},
-        {"model_type": "phi-msft", "n_embd": 64, "n_head": 4, "n_layer": 2, "vocab_size": 100},
-        {"model_type": "deci", **llama(64, 96, 2, 4, 2, 100), "num_key_value_heads_per_layer": [2, 1]},
-    ]
-    for config in [config for _, config, _ in PUBLISHED] + others:
-        for name in config:
-            for value in hostile:
-                try:
-                    spec = read({**config, name: value})
-                except BadInput as error:
-                    assert str(error)
-                else:
-                    assert spec.unique_parameters() > 0
-
-
 @pytest.mark.parametrize(
     "family", ["baichuan", "qwen", "chatglm", "dbrx", "deci", "openelm", "nemotron-nas", "step3p5"]
 )
@@ -533,3 +513,88 @@ def test_every_turn_of_a_looped_layer_keeps_keys_and_values_of_its_own() -> None
     spec = read({"model_type": "ouro", **llama(64, 96, 3, 4, 4, 100), "total_ut_steps": 4})
     # 3 layers of 4 turns, 4 heads of 16, keys and values
     assert spec.cache_elements(10) == 10 * 3 * 4 * 4 * 16 * 2
+
+
+OCR_TEXT: dict[str, Any] = {
+    "hidden_size": 1280,
+    "intermediate_size": 6848,
+    "moe_intermediate_size": 896,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 10,
+    "num_key_value_heads": 10,
+    "n_routed_experts": 64,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 6,
+    "first_k_dense_replace": 1,
+    "use_mla": False,
+    "kv_lora_rank": None,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": 0,
+    "qk_rope_head_dim": 0,
+    "v_head_dim": 0,
+    "vocab_size": 129280,
+    "max_position_embeddings": 8192,
+    "torch_dtype": "bfloat16",
+}
+DEEPSEEK_OCR: dict[str, Any] = {
+    "model_type": "deepseek_vl_v2",
+    **OCR_TEXT,
+    "language_config": OCR_TEXT,
+    "projector_config": {"input_dim": 2048, "n_embed": 1280, "projector_type": "linear"},
+    "vision_config": {
+        "image_size": 1024,
+        "width": {
+            "clip-l-14-224": {"heads": 16, "image_size": 224, "layers": 24, "patch_size": 14, "width": 1024},
+            "sam_vit_b": {
+                "downsample_channels": [512, 1024],
+                "global_attn_indexes": [2, 5, 8, 11],
+                "heads": 12,
+                "layers": 12,
+                "width": 768,
+            },
+        },
+    },
+}
+
+
+def test_deepseek_ocr_has_as_many_elements_as_its_published_file() -> None:
+    spec = read(DEEPSEEK_OCR)
+    assert stored(spec) == 3336106240
+    assert not any("not understood" in str(note) for note in spec.assumptions)
+
+
+def test_other_models_of_the_same_model_type_are_refused() -> None:
+    encoder = {"width": {"qwen2-0-5b": {"dim": 896}, "sam_vit_b": {}}}
+    with pytest.raises(BadInput, match="narrows reads DeepSeek-OCR"):
+        read({**DEEPSEEK_OCR, "vision_config": encoder})
+
+
+def replaced(config: dict[str, Any], value: Any) -> Iterator[dict[str, Any]]:
+    """The config with one field replaced, for every field at any depth."""
+    for name, stated in config.items():
+        yield {**config, name: value}
+        if isinstance(stated, dict):
+            yield from ({**config, name: inner} for inner in replaced(stated, value))
+
+
+HOSTILE: list[Any] = [None, 0, -1, 2**40, 1.5, "x", [], [1, 2], {}, {"a": 1}, True, "9" * 50]
+SMALL_ONES: list[dict[str, Any]] = [
+    nas(block(2, 1.5)),
+    {"model_type": "hunyuan", **llama(64, 96, 2, 4, 2, 100), "num_experts": 2, "use_mixed_mlp_moe": True},
+    {"model_type": "mimo_v2", **llama(64, 96, 2, 4, 2, 100), "moe_intermediate_size": 8, "n_routed_experts": 4},
+    {"model_type": "telechat", **llama(64, 96, 2, 4, 2, 100)},
+    {"model_type": "phi-msft", "n_embd": 64, "n_head": 4, "n_layer": 2, "vocab_size": 100},
+    {"model_type": "deci", **llama(64, 96, 2, 4, 2, 100), "num_key_value_heads_per_layer": [2, 1]},
+]
+
+
+def test_any_field_can_hold_anything_without_a_traceback() -> None:
+    for config in [*(config for _, config, _ in PUBLISHED), *SMALL_ONES, KIMI_K3, DEEPSEEK_OCR]:
+        for value in HOSTILE:
+            for changed in replaced(config, value):
+                try:
+                    spec = read(changed)
+                except BadInput as error:
+                    assert str(error)
+                else:
+                    assert spec.unique_parameters() > 0

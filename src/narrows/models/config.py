@@ -263,7 +263,7 @@ _STRUCTURAL = re.compile(r"expert|lora_rank|mamba|ssm_|linear_(num|key|value)|sl
 def _is_class_of(architecture: str, family: str) -> bool:
     """Whether a class name goes with a family: Qwen3MoeForCausalLM with qwen3_moe."""
     base = {"kimi_k2": "deepseekv3", "emu3_text_model": "emu3"}.get(family, family.removesuffix("_text"))
-    base = base.replace("_", "").replace("-", "")
+    base = base.replace("_", "").replace("-", "").lower()
     return architecture == family or architecture.lower().startswith(base)
 
 

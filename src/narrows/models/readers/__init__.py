@@ -113,6 +113,7 @@ _MODULES = {
     **dict.fromkeys(("nemotron-nas", "deci", "openelm"), "uneven"),
     "step3p5": "step",
     "kimi_k3": "kimi_k3",
+    "deepseek_vl_v2": "deepseek_ocr",
 }
 
 FAMILIES = tuple(_MODULES)
