@@ -11,6 +11,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from narrows.models.readers.remote_families import REMOTE_FAMILIES
+
 if TYPE_CHECKING:
     from narrows.models.fields import Fields
     from narrows.models.spec import ModelSpec
@@ -97,24 +99,8 @@ _MODULES = {
         "pioneers",
     ),
     **dict.fromkeys(("gpt_bigcode", "gptj", "codegen", "gpt_neox", "opt", "bloom", "mpt", "falcon"), "older"),
-    **dict.fromkeys(
-        (
-            *("internlm", "internlm2", "baichuan", "orion", "aquila", "Yi", "solar", "PanguEmbedded", "mimo", "step1"),
-            *("minicpm", "deepseek", "grok-1", "stablelm_epoch", "minimax_text_01", "minimax_m1", "minimax_m3"),
-            *("mimo_v2", "plamo3", "ouro", "xverse"),
-        ),
-        "remote",
-    ),
-    **dict.fromkeys(("dbrx", "arctic", "bailing_moe", "bailing_moe_v2", "hunyuan"), "remote_sparse"),
-    **dict.fromkeys(
-        (*("qwen", "chatglm", "telechat", "telechat2", "phi-msft", "phi3small", "RefinedWeb", "RefinedWebModel"),),
-        "remote_older",
-    ),
-    **dict.fromkeys(("nemotron-nas", "deci", "openelm"), "uneven"),
-    "step3p5": "step",
-    "kimi_k3": "kimi_k3",
-    "deepseek_vl_v2": "deepseek_ocr",
 }
+_MODULES |= REMOTE_FAMILIES
 
 FAMILIES = tuple(_MODULES)
 """Every `model_type` that narrows reads."""

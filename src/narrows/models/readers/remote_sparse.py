@@ -121,6 +121,7 @@ def read_hunyuan(c: Fields) -> ModelSpec:
     if not c.raw("use_mixed_mlp_moe") and (c.raw("num_shared_expert") or 0) != 1:
         raise BadInput("this hunyuan config has no shared expert, which narrows does not read yet")
     spec = read_hunyuan_v1_moe(c)
+    c.read.add("cla_share_factor")
     shares = c.size("cla_share_factor", default=1) if c.flag("use_cla", False) else 1
     layer = spec.groups[0].layer
     assert isinstance(layer.mixer, Attention) and layer.feed_forward is not None
