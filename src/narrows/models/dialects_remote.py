@@ -94,8 +94,8 @@ _CHANGES: dict[str, dict[str, str]] = {
         **{f"shared.{k}": f"{_LAYER}share_expert.{k}_proj.weight" for k in _MLP},
     },
     "nemotron_nas": {
-        "linear.attention": f"{_LAYER}self_attn.linear_attn.weight",
-        "linear.mlp": f"{_LAYER}mlp.linear_mlp.weight",
+        "link.linear": f"{_LAYER}self_attn.linear_attn.weight",
+        "adapter.linear": f"{_LAYER}mlp.linear_mlp.weight",
     },
 }
 """Changes to Llama's names."""

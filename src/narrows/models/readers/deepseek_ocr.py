@@ -40,15 +40,16 @@ def read_deepseek_vl_v2(c: Fields) -> ModelSpec:
     c.read |= text.values.keys() | {"candidate_resolutions", "global_view_pos", "tile_tag"}
     projector = c.nested("projector_config")
     into = projector.size("input_dim", default=2048)
-    towers = (_sam(width.nested(_SAM), vision.size("image_size", default=1024)), _clip(width.nested(_CLIP)))
+    encoders = (_sam(width.nested(_SAM), vision.size("image_size", default=1024)), _clip(width.nested(_CLIP)))
+    tower = Tower("vision tower", tuple(one for encoder in encoders for one in encoder.found))
     parts = Parts("model.")
     parts.add("projector.layers", spec.hidden, into, bias=True)
     for name in ("image_newline", "view_seperator"):  # as the file spells it
         parts.add(name, spec.hidden, suffix="")
-    return msgspec.structs.replace(spec, family="deepseek_vl_v2", towers=(*towers, parts.tower("projector")))
+    return msgspec.structs.replace(spec, family="deepseek_vl_v2", towers=(tower, parts.tower("projector")))
 
 
-def _sam(c: Fields, image: int) -> Tower:
+def _sam(c: Fields, image: int) -> Parts:
     """SAM's ViT-B with its neck, and two convolutions that halve the grid."""
     hidden, layers, heads = c.size("width"), c.layers("layers"), c.size("heads")
     width, side = c.divide(hidden, heads, "width", "heads"), max(image // 16, 1)
@@ -81,10 +82,10 @@ def _sam(c: Fields, image: int) -> Tower:
         after = Fields({"downsample_channels": stated}, c.path).size("downsample_channels", most=2**16)
         parts.add(f"net_{index + 2}", after, before, 3, 3)
         before = after
-    return parts.tower("SAM encoder")
+    return parts
 
 
-def _clip(c: Fields) -> Tower:
+def _clip(c: Fields) -> Parts:
     """CLIP's ViT-L without its last norm."""
     hidden, layers = c.size("width"), c.layers("layers")
     patch, image = c.size("patch_size", default=14), c.size("image_size", default=224)
@@ -103,4 +104,4 @@ def _clip(c: Fields) -> Tower:
         parts.add(f"transformer.layers.{{}}.{name}", rows, columns, repeats=layers, bias=True)
     for name in ("layer_norm1", "layer_norm2"):
         parts.add(f"transformer.layers.{{}}.{name}", hidden, repeats=layers, bias=True)
-    return parts.tower("CLIP encoder")
+    return parts

@@ -40,7 +40,7 @@ def _block(c: Fields, hidden: int, heads: int, width: int, bias: bool, mlp_bias:
     norms, beside = [], []
     mixer: Mixer = NoMixer(hidden)
     if attention.flag("replace_with_linear", False):
-        beside.append(Tensor("linear.attention", (hidden, hidden)))
+        beside.append(Tensor("link.linear", (hidden, hidden)))
     elif not attention.flag("no_op", False):
         group = attention.size("n_heads_in_group", most=heads)
         kv = attention.divide(heads, group, "num_attention_heads", "n_heads_in_group")
@@ -55,7 +55,7 @@ def _block(c: Fields, hidden: int, heads: int, width: int, bias: bool, mlp_bias:
         norms.append(PRE_NORMS.names[0])
     feed_forward = None
     if part.flag("replace_with_linear", False):
-        beside.append(Tensor("linear.mlp", (hidden, hidden)))
+        beside.append(Tensor("adapter.linear", (hidden, hidden)))
         norms.append(PRE_NORMS.names[1])
     elif not part.flag("no_op", False):
         feed_forward = Dense(hidden, _widened(part, hidden), True, mlp_bias)
