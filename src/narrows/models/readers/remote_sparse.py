@@ -12,6 +12,7 @@ from narrows.models.readers.like_llama import read_hunyuan_v1_moe
 from narrows.models.readers.mtp import with_prediction
 from narrows.models.readers.spelling import respell
 from narrows.models.spec import ModelSpec, Norms
+from narrows.models.tensors import Tensor
 from narrows.text import BadInput
 
 
@@ -112,7 +113,8 @@ read_bailing_moe_v2 = read_bailing_moe
 def read_hunyuan(c: Fields) -> ModelSpec:
     """Hunyuan Large and A13B: with cross-layer attention, only every `cla_share_factor`-th layer makes keys and values.
 
-    The others attend to those of the layer before (Brandon et al. 2024).
+    The others attend to those of the layer before (Brandon et al. 2024), of which engines keep a copy for each of them
+    (SGLang's class says so, and that vLLM's does), under a norm of their own.
     """
     respell(c, {"head_dim": ("attention_head_dim",)})
     norm = c.flag("use_qk_norm", False)
@@ -126,12 +128,8 @@ def read_hunyuan(c: Fields) -> ModelSpec:
     layer = spec.groups[0].layer
     assert isinstance(layer.mixer, Attention) and layer.feed_forward is not None
     own = msgspec.structs.replace(layer.mixer, qk_norm=norm)
-    mixers = [own if i % shares == 0 else msgspec.structs.replace(own, borrowed=True) for i in range(spec.layers)]
-    groups = stack(_equal(mixers), [layer.feed_forward] * spec.layers, PRE_NORMS)
+    key_norm = (Tensor("attention.k_norm", (own.head_dim,), "vector"),) if norm else ()
+    sharing = msgspec.structs.replace(own, borrowed=True, kept=True, beside=key_norm)
+    mixers = [own if i % shares == 0 else sharing for i in range(spec.layers)]
+    groups = stack(mixers, [layer.feed_forward] * spec.layers, PRE_NORMS)
     return msgspec.structs.replace(spec, family="hunyuan", groups=groups)
-
-
-def _equal(mixers: list[Attention]) -> list[Attention]:
-    """Equal mixers as one object, so that layers fold into groups."""
-    found: dict[Attention, Attention] = {}
-    return [found.setdefault(mixer, mixer) for mixer in mixers]
