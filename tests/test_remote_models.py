@@ -307,6 +307,25 @@ def test_a_block_with_a_matrix_for_attention_has_its_weights_and_no_cache() -> N
     assert spec.cache_elements(100) == 0
 
 
+WHOLE = (8, 5.25)
+SUPER_49B: list[tuple[int, tuple[int | None, float]]] = [
+    *((1, (8, 2.625)), (5, WHOLE), (2, (None, 2.625)), (3, WHOLE), (1, (None, 3.28125)), (30, WHOLE)),
+    *((1, (None, 1.3125)), (2, (None, 2.625)), (1, (None, 1.3125)), (1, (None, 5.25)), (1, (None, 1.3125))),
+    *((1, (None, 2.625)), (3, (None, 1.3125)), (1, WHOLE), (1, (None, 1.3125)), (2, (None, 1.0)), (1, (None, 1.3125))),
+    *((3, (None, 1.0)), (2, (None, 1.3125)), (2, (None, 0.5)), (2, (None, 1.0)), (2, (None, 0.5)), (1, (None, 1.0))),
+    *((2, (None, 0.5)), (9, WHOLE)),
+]
+"""block_configs of Llama 3.3 Nemotron Super 49B: how many blocks in a row, heads per group, ffn_mult."""
+
+
+def test_nemotron_super_has_as_many_parameters_as_its_published_file_and_keeps_what_its_attentions_keep() -> None:
+    blocks = [block(*kind) for count, kind in SUPER_49B for _ in range(count)]
+    spec = read({**nas(*blocks), "hidden_size": 8192, "num_attention_heads": 64, "vocab_size": 128256})
+    assert spec.unique_parameters() == 49867145216
+    with_attention = sum(count for count, (group, _) in SUPER_49B if group)
+    assert spec.cache_elements(1) == with_attention * 2 * 8 * 128
+
+
 def test_a_width_by_ffn_mult_is_two_thirds_of_it_up_to_a_multiple_of_256() -> None:
     # Llama 3.1 70B: ffn_mult 5.25 of 8192 is 28,672
     spec = read({**nas(block(8, 5.25)), "hidden_size": 8192, "num_attention_heads": 64})

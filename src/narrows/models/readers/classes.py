@@ -7,7 +7,7 @@ from typing import Any
 
 from narrows.models.readers import FAMILIES
 
-_SUFFIX = re.compile(r"(ForCausalLM|ForConditionalGeneration|LMHeadModel|Model)$")
+_SUFFIX = re.compile(r"(ForCausalLM|ForConditionalGeneration|LMHeadModel)$")
 
 
 def family_of_class(architectures: Any) -> str | None:
