@@ -214,6 +214,47 @@ PUBLISHED: list[tuple[str, dict[str, Any], int]] = [
         80393183232,
     ),
     (
+        "K2-Horizon-7B",
+        {"model_type": "k2_horizon", **llama(4096, 12288, 36, 32, 8, 250624), "head_dim": 128, "num_experts": 0},
+        8999178240,
+    ),
+    (
+        "K2-Horizon-MoVA-36B",
+        {
+            "model_type": "k2_horizon",
+            **llama(2560, 6144, 48, 32, 8, 250624),
+            "head_dim": 128,
+            "attention_gate_func": "softplus",
+            "num_experts": 100,
+            "num_experts_per_tok": 8,
+            "num_shared_experts": 1,
+            "moe_intermediate_size": 768,
+            "moe_gate_bias": True,
+            "mlp_only_layers": [0, 1, 2],
+            "mova_num_experts": 64,
+            "mova_num_experts_per_tok": 4,
+        },
+        37444792020,
+    ),
+    (
+        "Spark-X2.5-4B",
+        {
+            "model_type": "spark2_5",
+            **llama(2560, 10240, 36, 16, 4, 131072),
+            "head_dim": 256,
+            "sliding_window": 512,
+            "headwise_attn_output_gate": True,
+            "layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 9,
+            "tie_word_embeddings": True,
+        },
+        4112079360,
+    ),
+    (
+        "Nanbeige4.2-3B",
+        {"model_type": "nanbeige", **llama(3072, 10752, 22, 48, 8, 166144), "head_dim": 128, "num_loops": 2},
+        4169800704,
+    ),
+    (
         "Ouro-1.4B",
         {"model_type": "ouro", **llama(2048, 5632, 24, 16, 16, 49152), "head_dim": 128, "total_ut_steps": 4},
         1434652673,
@@ -451,7 +492,7 @@ def test_the_published_rows_can_be_placed_on_devices() -> None:
     from narrows.memory import capacity, shards
 
     for name, config, _ in PUBLISHED:
-        if name.startswith("Ouro"):
+        if name.startswith(("Ouro", "Nanbeige")):
             continue  # how engines page layers that run several times is not known
         spec = read(config)
         deployment = deploy(spec, find_accelerator("h200-sxm"), engine="vllm==0.32")
@@ -671,3 +712,13 @@ def test_towers_of_mimo_v2_that_are_not_read_are_named() -> None:
     config = {"model_type": "mimo_v2", **llama(64, 96, 2, 4, 2, 100), "moe_intermediate_size": 8, "n_routed_experts": 4}
     notes = [str(note) for note in read({**config, "vision_config": {"depth": 2}}).assumptions]
     assert "the encoder of 'vision_config' is not read yet, so that its weights are not counted" in notes
+
+
+def test_value_experts_of_k2_horizon_keep_what_any_attention_keeps() -> None:
+    (config,) = (config for name, config, _ in PUBLISHED if name == "K2-Horizon-MoVA-36B")
+    spec = read(config)
+    # 192 KiB a token in bfloat16, 48 layers of 8 heads of 128
+    assert 2 * spec.cache_elements(1) == 192 * 1024
+    expert = 8 * 128 * 2560
+    idle = 45 * (60 * expert + 92 * 3 * 2560 * 768)
+    assert spec.active_parameters() == spec.unique_parameters() - idle

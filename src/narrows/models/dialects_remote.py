@@ -86,6 +86,18 @@ _CHANGES: dict[str, dict[str, str]] = {
             },
         ),
     },
+    "k2_horizon": {
+        "attention.gate": f"{_LAYER}self_attn.gate_proj.weight",
+        "attention.v_router": f"{_LAYER}self_attn.v_router.weight",
+        "attention.v_router.bias": f"{_LAYER}self_attn.v_router.bias",
+        "attention.v_experts": f"{_LAYER}self_attn.v_experts.{{}}.weight",
+        "router.bias": f"{_LAYER}mlp.gate.bias",
+        **{f"shared.{k}": f"{_LAYER}mlp.shared_experts.{k}_proj.weight" for k in _MLP},
+    },
+    "spark2_5": {
+        **both(_LAYER, {**fused("self_attn.q_k_v_proj"), "attention.o": "self_attn.out_proj"}),
+        "attention.gate": f"{_LAYER}self_attn.g_proj.weight",
+    },
     "step3p5": {
         "attention.gate": f"{_LAYER}self_attn.g_proj.weight",
         "router": f"{_LAYER}moe.gate.weight",
