@@ -1,7 +1,8 @@
 """Models whose classes stand beside their files on the hub: parameters as their published files count them.
 
 Counts are those of the published safetensors headers (as the Apache-2.0 package llmfit 1.1.17 lists them), unless said
-otherwise; configs hold of each published config.json what decides sizes.
+otherwise; configs hold of each published config.json what decides sizes (how many experts a token is sent to, windows
+and lengths do not, and are examples).
 """
 
 from __future__ import annotations
