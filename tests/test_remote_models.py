@@ -251,6 +251,21 @@ PUBLISHED: list[tuple[str, dict[str, Any], int]] = [
         4112079360,
     ),
     (
+        "Solar-Open2-250B",
+        {
+            "model_type": "solar_open2",
+            **llama(4096, 10240, 48, 64, 8, 196608),
+            "head_dim": 128,
+            "gqa_layers": list(range(0, 48, 4)),
+            "linear_attn_config": {"short_conv_kernel_size": 4, "head_dim": 128, "num_heads": 64, "num_kv_heads": None},
+            "n_routed_experts": 320,
+            "n_shared_experts": 1,
+            "num_experts_per_tok": 8,
+            "moe_intermediate_size": 1280,
+        },
+        250287810304,
+    ),
+    (
         "Nanbeige4.2-3B",
         {"model_type": "nanbeige", **llama(3072, 10752, 22, 48, 8, 166144), "head_dim": 128, "num_loops": 2},
         4169800704,

@@ -244,5 +244,16 @@ _K3 = {
 
 def remote(decoder: dict[str, str], kimi_linear: dict[str, str]) -> dict[str, dict[str, str]]:
     """All of them; those that differ in part from Llama's names (or Kimi Linear's) are changes to these."""
+    # Kimi's attention beside DeepSeek's experts
+    solar = {role: name for role, name in kimi_linear.items() if role.startswith("delta.")} | {
+        "attention.gate": f"{_LAYER}self_attn.g_proj.weight",
+        "router.correction": f"{_LAYER}mlp.gate.e_score_correction_bias",
+        **{f"shared.{k}": f"{_LAYER}mlp.shared_experts.{k}_proj.weight" for k in _MLP},
+    }
     kimi = {role: f"language_model.{name}" for role, name in {**kimi_linear, **_K3}.items()}
-    return {**{name: {**decoder, **changes} for name, changes in _CHANGES.items()}, **_OWN, "kimi_k3": kimi}
+    return {
+        **{name: {**decoder, **changes} for name, changes in _CHANGES.items()},
+        **_OWN,
+        "kimi_k3": kimi,
+        "solar_open2": {**decoder, **solar},
+    }

@@ -1,4 +1,4 @@
-"""Decoders of 2026 with classes beside their files: K2 Horizon, Spark X2.5, Nanbeige 4.2."""
+"""Decoders of 2026 with classes beside their files: K2 Horizon, Spark X2.5, Nanbeige 4.2, Solar Open 2."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ import msgspec
 
 from narrows.models.feedforward import FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
-from narrows.models.mixers import Looped, Mixer
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense, model, routed, stack, windowed
+from narrows.models.mixers import KimiDelta, Looped, Mixer
+from narrows.models.readers.build import (
+    FULL,
+    LINEAR,
+    PRE_NORMS,
+    SLIDING,
+    attention,
+    dense,
+    model,
+    routed,
+    stack,
+    windowed,
+)
 from narrows.models.spec import ModelSpec
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
@@ -81,3 +92,44 @@ def read_nanbeige(c: Fields) -> ModelSpec:
     c.read |= {"loop_loss_weights", "skip_loop_final_norm", "kv_channels"}
     part = dense(c, bias=c.flag("mlp_bias", False))
     return model(c, stack([mixer] * layers, [part] * layers, PRE_NORMS), family="nanbeige")
+
+
+def read_solar_open2(c: Fields) -> ModelSpec:
+    """Solar Open 2: Kimi's delta attention, in the layers that the file lists gated softmax attention; experts."""
+    layers = c.layers("num_hidden_layers", default=48)
+    sizes = c.nested("linear_attn_config") if c.raw("linear_attn_config") else Fields({}, "linear_attn_config.")
+    if sizes.raw("num_kv_heads") is not None or c.flag("use_full_proj", False) or sizes.flag("use_full_proj", False):
+        raise BadInput("this solar_open2 config has KV heads or gates of another kind, which narrows does not read yet")
+    bias = c.flag("attention_bias", False)
+    gate = "channel" if c.flag("use_gqa_gate", True) else ""
+    full = attention(c, kv_heads=8, head_dim=128, qkv_bias=bias, qk_norm=c.flag("use_qk_norm", False), gate=gate)
+    delta = KimiDelta(
+        full.hidden,
+        sizes.size("num_heads", default=full.heads),
+        sizes.size("head_dim", default=128),
+        sizes.size("short_conv_kernel_size", default=4),
+    )
+    kinds = c.kinds("layer_types", layers, (LINEAR, FULL))
+    c.read.add("gqa_interval")
+    at = c.indices("gqa_layers") if c.raw("gqa_layers") is not None else None
+    if kinds is None:
+        # vLLM: every `gqa_interval`-th layer, unless they are listed
+        whole = range(c.size("gqa_interval") - 1, layers, c.size("gqa_interval")) if at is None else at
+        kinds = [FULL if i in whole else LINEAR for i in range(layers)]
+    width, number = c.size("moe_intermediate_size", default=1280), c.size("n_routed_experts", default=320)
+    sparse = MixtureOfExperts(
+        full.hidden,
+        number,
+        c.size("num_experts_per_tok", default=min(8, number), most=number),
+        width,
+        shared=width * (c.maybe_size("n_shared_experts", default=1, least=0) or 0),
+        correction=True,
+    )
+    first = c.size("first_k_dense_replace", default=0, least=0)
+    c.read |= {"intermediate_size", "use_rope", "use_gqa_gate_bias", "kda_allow_neg_eigval", "num_nextn_predict_layers"}
+    if c.flag("use_gqa_gate_bias", False):
+        raise BadInput("this solar_open2 config has KV heads or gates of another kind, which narrows does not read yet")
+    plain = dense(c) if first else None
+    parts: list[FeedForward] = [plain if plain is not None and i < first else sparse for i in range(layers)]
+    mixers: list[Mixer] = [full if kind == FULL else delta for kind in kinds]
+    return model(c, stack(mixers, parts, PRE_NORMS), family="solar_open2", dialect="solar_open2")

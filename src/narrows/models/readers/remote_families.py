@@ -23,7 +23,7 @@ REMOTE_FAMILIES = {
         "remote_older",
     ),
     **dict.fromkeys(("nemotron-nas", "deci", "openelm"), "uneven"),
-    **dict.fromkeys(("k2_horizon", "spark2_5", "nanbeige"), "horizon"),
+    **dict.fromkeys(("k2_horizon", "spark2_5", "nanbeige", "solar_open2"), "horizon"),
     "step3p5": "step",
     "kimi_k3": "kimi_k3",
     "deepseek_vl_v2": "deepseek_ocr",
