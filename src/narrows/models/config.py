@@ -18,7 +18,9 @@ from narrows.models.module_schemes import as_written, called_quantized
 from narrows.models.paths import gguf_of, looks_like_path, short, weights_of
 from narrows.models.quantization import BESIDE, merge_beside, with_quantization
 from narrows.models.readers import FAMILIES, reader_of
+from narrows.models.readers.classes import family_of_class
 from narrows.models.readers.ignored import IGNORED
+from narrows.models.readers.per_layer import FIELD, with_overrides
 from narrows.models.spec import ModelSpec, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text, printable
@@ -251,6 +253,12 @@ def read_config(
     fields = Fields(config)
     fields.read |= {"model_type", "architectures"}
     spec = reader(fields)
+    text = config.get("text_config")
+    within = fields.inner.get("text_config", Fields({}))
+    own = isinstance(text, dict) and text.get(FIELD) and FIELD not in within.read
+    if own or (config.get(FIELD) and FIELD not in fields.read):
+        spec = with_overrides(reader, config, spec)
+        (within if own else fields).read.add(FIELD)
     architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else kind
     if not _is_class_of(str(architecture), kind):
@@ -340,6 +348,29 @@ def _family(config: dict[str, Any], assume: str | None) -> tuple[str, list[Text]
         return assume, [
             Text(
                 "read as {family}, because you said so; the file says {stated}", family=assume, stated=str(stated)[:60]
+            )
+        ]
+    unnamed = not isinstance(stated, str) or not stated
+    known: str | None = stated if not unnamed and stated in FAMILIES else None
+    # a model_type of its own with code beside it (rwkv5 says RwkvForCausalLM) may be built differently
+    if known is None and (unnamed or not config.get("auto_map")):
+        known = family_of_class(config.get("architectures"))
+    if known is not None and known != stated:
+        named = str(config["architectures"][0])[:60]
+        if unnamed:
+            return known, [
+                Text(
+                    "the config names no 'model_type'; read as {family}, as its class {name} says",
+                    family=known,
+                    name=named,
+                )
+            ]
+        return known, [
+            Text(
+                "model_type '{stated}' is not known; read as {family}, as the class {name} says",
+                stated=printable(str(stated))[:60],
+                family=known,
+                name=named,
             )
         ]
     if not isinstance(stated, str) or not stated:

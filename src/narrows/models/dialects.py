@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from narrows.models.dialects_inside import WAYS, Dialects
 from narrows.models.dialects_older import OLDER
-from narrows.models.dialects_recent import recent
-from narrows.models.dialects_seeing import seeing
-from narrows.models.dialects_varied import varied
 
 _LAYER = "model.layers.{}."
 
@@ -353,33 +350,50 @@ _COMMON: dict[str, dict[str, str]] = {
         ".mlp.",
         ".feed_forward.",
     ),
-    **recent(_DECODER, _DEEPSEEK),
     **OLDER,
 }
-_COMMON |= varied(_DECODER, _DEEPSEEK, _COMMON["lfm2"])
-_COMMON |= seeing(_DECODER, _DEEPSEEK)
 
 INNER = ("llama", "mixtral", "granitemoe", "phi3", "nemotron_h")
 """Dialects that a decoder inside a model that hears can have, as `NAME/inner`."""
 
 
 class _Dialects(Dialects):
-    """The dialects of decoders, alone and inside; those of encoders and of models that hear, made when first asked."""
+    """The dialects of the common decoders; those of rarer ones, of encoders and of decoders inside others are made when
+    first asked for, since a command reads one model."""
 
     def __missing__(self, name: str) -> dict[str, str]:
-        if name.split("/", 1)[0] in WAYS:
+        way = name.split("/", 1)[0] in WAYS
+        if "bert" not in self:
+            self.update(self._rarer())
+            if name in self:
+                return self[name]
+        if way:
             return super().__missing__(name)
+        raise KeyError(name)
+
+    def _rarer(self) -> dict[str, dict[str, str]]:
         from narrows.models.dialects_bert import BERT
+        from narrows.models.dialects_recent import recent
+        from narrows.models.dialects_remote import remote
+        from narrows.models.dialects_seeing import seeing
         from narrows.models.dialects_seq2seq import SEQ2SEQ
         from narrows.models.dialects_speech import SPEECH
+        from narrows.models.dialects_varied import varied
 
-        inner = {role: f"thinker.{pattern}" for role, pattern in self["llama"].items()}
-        rarer = {**SEQ2SEQ, **BERT, **SPEECH, "llama/thinker": inner}
+        made = {
+            **recent(_DECODER, _DEEPSEEK),
+            **varied(_DECODER, _DEEPSEEK, self["lfm2"]),
+            **seeing(_DECODER, _DEEPSEEK),
+            **remote(_DECODER, self["kimi_linear"]),
+            **SEQ2SEQ,
+            **BERT,
+            **SPEECH,
+            "llama/thinker": {role: f"thinker.{pattern}" for role, pattern in self["llama"].items()},
+        }
         for plain in INNER:
             names = _replaced(self[plain], "backbone.", "model.")
-            rarer[f"{plain}/inner"] = _replaced(names, "model.", "model.language_model.")
-        self.update(rarer)
-        return rarer[name]
+            made[f"{plain}/inner"] = _replaced(names, "model.", "model.language_model.")
+        return made
 
 
-DIALECTS = _Dialects(_COMMON)
+DIALECTS: dict[str, dict[str, str]] = _Dialects(_COMMON)

@@ -12,6 +12,7 @@ class Dense(msgspec.Struct, frozen=True, tag="dense"):
     """Two matrices, or three when gated (SwiGLU, GeGLU).
 
     inner_norm: a norm before the down projection (BitNet). activation: learned numbers of the activation (xIELU).
+    down_bias: the down projection has a bias even where the others have none (TeleChat).
     """
 
     hidden: int
@@ -20,6 +21,7 @@ class Dense(msgspec.Struct, frozen=True, tag="dense"):
     bias: bool = False
     inner_norm: bool = False
     activation: int = 0
+    down_bias: bool = False
 
     def tensors(self, prefix: str = "mlp") -> list[Tensor]:
         """gate and up [intermediate, hidden], down [hidden, intermediate]."""
@@ -32,7 +34,7 @@ class Dense(msgspec.Struct, frozen=True, tag="dense"):
         return [
             *found,
             *linear(f"{prefix}.up", width, hidden, shards=width, bias=self.bias),
-            *linear(f"{prefix}.down", hidden, width, shards=width, bias=self.bias, bias_shards=1),
+            *linear(f"{prefix}.down", hidden, width, shards=width, bias=self.bias or self.down_bias, bias_shards=1),
         ]
 
 

@@ -21,8 +21,9 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     window: tokens a query can see, itself included (None: all). output_gate: the query projection also makes a gate
     (Qwen3-Next). qk_norm: an RMS norm of head_dim on queries and keys; qk_norm_heads: with a weight for every head;
     qk_norm_bias: a LayerNorm. sinks: one learned logit per head (gpt-oss). inner_norm: a norm before the output
-    projection (BitNet). borrowed: keys and values are those of an earlier layer; k_is_v: values are the keys before
-    their norm (Gemma 4). chunked: the window is a chunk that queries do not look beyond (Llama 4). value_dim: width of
+    projection (BitNet). borrowed: keys and values are those of an earlier layer (kept: which engines keep here once
+    more, Hunyuan Large); k_is_v: values are the keys before their norm (Gemma 4). chunked: the window is a chunk that
+    queries do not look beyond (Llama 4). value_dim: width of
     a value head where it is not that of a key (MiMo V2; 0: the same). gate: a projection of its own gates the output,
     once per "head" or per "channel" (Laguna). output: width of the output where it is not that of the input (Zamba).
     beside: tensors that only some attentions have (the lambdas of differential attention). prompt: learned tokens
@@ -52,6 +53,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     beside: tuple[Tensor, ...] = ()
     prompt: int = 0
     key_bias: bool = True
+    kept: bool = False
 
     @property
     def _own(self) -> str:
@@ -100,7 +102,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
 
     def cache(self) -> list[CacheRow]:
         """Keys and values of the tokens in sight, unless another layer keeps them."""
-        if self.borrowed:
+        if self.borrowed and not self.kept:
             return []
         widths = {"keys": self.head_dim, "values": self.value_dim or self.head_dim}
         return [CacheRow(name, self.kv_heads, width, self.window, self.chunked) for name, width in widths.items()]

@@ -12,6 +12,8 @@ class KimiDelta(msgspec.Struct, frozen=True, tag="kimi_delta"):
     """Kimi delta attention (Kimi Linear 2025): the gated delta rule with a decay for every channel.
 
     low_rank: its two gates go through `head_dim` channels (Kimi); else they are plain projections (Ling).
+    plain_output_gate: of a low-rank one, the gate of the output is a plain projection all the same (Kimi K3).
+    decays: stored decays where there are more than heads; exact: format of the convolutions, decays and norm.
     """
 
     hidden: int
@@ -19,25 +21,28 @@ class KimiDelta(msgspec.Struct, frozen=True, tag="kimi_delta"):
     head_dim: int
     conv: int
     low_rank: bool = True
+    plain_output_gate: bool = False
+    decays: int = 0
+    exact: str | None = None
 
     def tensors(self) -> list[Tensor]:
         """q, k, v with a convolution each, and the gates."""
-        width, rank = self.heads * self.head_dim, self.head_dim
+        width, rank, own = self.heads * self.head_dim, self.head_dim, self.exact
         found = [t for k in "qkv" for t in linear(f"delta.{k}", width, self.hidden, shards=self.heads)]
-        found += [Tensor(f"delta.conv_{k}", (width, 1, self.conv), "vector", self.heads) for k in "qkv"]
+        found += [Tensor(f"delta.conv_{k}", (width, 1, self.conv), "vector", self.heads, format=own) for k in "qkv"]
         return [
             *found,
-            Tensor("delta.dt_bias", (width,), "vector", self.heads),
-            Tensor("delta.a_log", (self.heads,), "vector", self.heads),
-            *self._gate("f", width, rank),
+            Tensor("delta.dt_bias", (width,), "vector", self.heads, format=own),
+            Tensor("delta.a_log", (self.decays or self.heads,), "vector", self.heads, format=own),
+            *self._gate("f", width, rank, self.low_rank),
             *linear("delta.b", self.heads, self.hidden, shards=self.heads),
-            *self._gate("g", width, rank),
-            Tensor("delta.norm", (self.head_dim,), "vector"),
+            *self._gate("g", width, rank, self.low_rank and not self.plain_output_gate),
+            Tensor("delta.norm", (self.head_dim,), "vector", format=own),
             *linear("delta.out", self.hidden, width, shards=self.heads),
         ]
 
-    def _gate(self, name: str, width: int, rank: int) -> list[Tensor]:
-        if not self.low_rank:
+    def _gate(self, name: str, width: int, rank: int, low_rank: bool) -> list[Tensor]:
+        if not low_rank:
             return linear(f"delta.{name}", width, self.hidden, shards=self.heads)
         return [
             *linear(f"delta.{name}_down", rank, self.hidden),

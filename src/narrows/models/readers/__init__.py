@@ -11,6 +11,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from narrows.models.readers.remote_families import REMOTE_FAMILIES
+
 if TYPE_CHECKING:
     from narrows.models.fields import Fields
     from narrows.models.spec import ModelSpec
@@ -169,6 +171,7 @@ _MODULES = {
     "encoder-decoder": "two_halves",
     "speech-encoder-decoder": "two_halves",
 }
+_MODULES |= REMOTE_FAMILIES
 
 FAMILIES = tuple(_MODULES)
 """Every `model_type` that narrows reads."""

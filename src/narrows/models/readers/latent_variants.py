@@ -3,6 +3,7 @@ JetMoE."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -141,6 +142,11 @@ def read_minimax_m3_vl_text(c: Fields) -> ModelSpec:
 
 def read_mimo_v2_flash(c: Fields) -> ModelSpec:
     """MiMo V2 Flash: values narrower than keys; windows with sinks and twice the KV heads in five layers of six."""
+    return mimo_v2(c, "mimo_v2_flash", _mimo_windows)
+
+
+def mimo_v2(c: Fields, family: str, windows: Callable[[Fields, Attention], Attention]) -> ModelSpec:
+    """MiMo V2 with what `windows` makes of its full attention where it slides."""
     layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
     kinds = c.kinds("layer_types", layers, (SLIDING, FULL))
     if kinds is None and c.raw("hybrid_layer_pattern") is not None:
@@ -151,7 +157,7 @@ def read_mimo_v2_flash(c: Fields) -> ModelSpec:
     window = c.size("sliding_window", default=129)
     # the hub's files count the tokens before the current one; transformers reads them so
     before = c.maybe_size("sliding_window_size", default=None)
-    heads = _mimo_windows(c, full)
+    heads = windows(c, full)
     sliding = msgspec.structs.replace(heads, window=window if before is None else before + 1, sinks=True)
     number = c.size("n_routed_experts", "num_local_experts", default=256)
     experts = MixtureOfExperts(
@@ -176,7 +182,7 @@ def read_mimo_v2_flash(c: Fields) -> ModelSpec:
     plain = dense(c) if "dense" in sorts else None
     parts: list[FeedForward] = [plain if plain is not None and sort == "dense" else experts for sort in sorts]
     groups = stack([sliding if kind == SLIDING else full for kind in kinds], parts, PRE_NORMS)
-    return model(c, groups, family="mimo_v2_flash", dialect="deepseek")
+    return model(c, groups, family=family, dialect="deepseek")
 
 
 def _as_built(field: str, stated: object, built: object) -> None:
