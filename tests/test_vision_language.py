@@ -312,7 +312,7 @@ def test_one_second_tower_is_another_tower() -> None:
 @pytest.mark.parametrize(
     ("part", "kind", "said"),
     [
-        ("text_config", "internlm2", "text part of this config is 'internlm2'"),
+        ("text_config", "rwkv7", "text part of this config is 'rwkv7'"),
         ("text_config", "llava", "text_config' must be an object"),
         ("text_config", 7, "text part of this config is '7'"),
         ("vision_config", "eva", "vision part of this config is 'eva'"),

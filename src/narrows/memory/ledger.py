@@ -221,7 +221,8 @@ def _peak_basis(deployment: Deployment, moments: Peak, known: Coefficients) -> T
         )
     if moments.largest == moments.vision:
         tower = max(
-            (one for one in deployment.model.towers if one.served), key=lambda one: vision_bytes(deployment, one, known)
+            (one for one in deployment.model.towers if one.served and not one.reads),
+            key=lambda one: vision_bytes(deployment, one, known),
         )
         return Text(
             "activations: images of a step of {tokens} tokens, {patches} patches per token ({basis})",
