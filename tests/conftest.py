@@ -14,6 +14,8 @@ from hypothesis import settings
 from narrows.cli.main import main
 from narrows.report.i18n import use_language
 
+from .hub_server import Hub, started
+
 # no deadline and no chance: a test must not depend on the machine's speed, nor on the day
 settings.register_profile("narrows", deadline=None, derandomize=True)
 settings.load_profile("narrows")
@@ -79,3 +81,22 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
         return ended.value.code, out, err
 
     return run
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    """A server that speaks the hub's protocol."""
+    yield from _served()
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Hub]:
+    """A server on another host: where the hub sends for large files."""
+    yield from _served()
+
+
+def _served() -> Iterator[Hub]:
+    one = started()
+    yield one
+    one.server.shutdown()
+    one.server.server_close()

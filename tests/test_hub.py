@@ -20,7 +20,7 @@ from narrows.models.hub_refusals import Asked, Refused, Unreachable, reason_of, 
 from narrows.text import BadInput
 
 from .conftest import DATA
-from .hub_server import COMMIT, OTHER, Client, Handler, Hub, about, files, refuse, started
+from .hub_server import COMMIT, OTHER, Client, Handler, Hub, about, files, refuse
 
 TOKEN = "hf_secretsecretsecret"
 LLAMA = {
@@ -38,23 +38,6 @@ LLAMA = {
 CONFIG = json.dumps(LLAMA).encode()
 PARAMETERS = 2 * 32000 * 256 + 2 * (4 * 256**2 + 3 * 256 * 512 + 2 * 256) + 256
 LIMIT = 16 * 2**20
-
-
-@pytest.fixture(scope="module")
-def hub() -> Iterator[Hub]:
-    hub = started()
-    yield hub
-    hub.server.shutdown()
-    hub.server.server_close()
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Hub]:
-    """A server on another host: where the hub sends for large files."""
-    hub = started()
-    yield hub
-    hub.server.shutdown()
-    hub.server.server_close()
 
 
 @pytest.fixture(scope="module")

@@ -14,29 +14,12 @@ from narrows.models.hub_refusals import Unreachable
 from narrows.models.stored.directory import MOST_HEADERS
 from narrows.models.stored.remote import _in_time
 
-from .hub_server import COMMIT, OTHER, Client, Handler, Hub, Large, files, listing, refuse, serve, started, weights
+from .hub_server import COMMIT, OTHER, Client, Handler, Hub, Large, files, listing, refuse, serve, weights
 from .safetensors_files import header_of, write
 from .test_stored import DEEPSEEK, LLAMA, bytes_of, deepseek, llama
 
 TOKEN = "hf_secretsecretsecret"
 CONFIG = json.dumps(LLAMA).encode()
-
-
-@pytest.fixture(scope="module")
-def hub() -> Iterator[Hub]:
-    hub = started()
-    yield hub
-    hub.server.shutdown()
-    hub.server.server_close()
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Hub]:
-    """Another host, where the hub sends for large files."""
-    store = started()
-    yield store
-    store.server.shutdown()
-    store.server.server_close()
 
 
 @pytest.fixture(scope="module")
