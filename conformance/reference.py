@@ -40,12 +40,13 @@ _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_exp
 class Reference(msgspec.Struct, frozen=True):
     """One model as transformers builds it.
 
-    total, embedding, active: unique parameters, those of the input embedding, those one token's pass touches (None:
-    no experts). cache: elements by sequence length, constant state included (transformers keeps it in the cache).
+    total, embedding, active: unique parameters, those of the input embedding (None: the class names none), those one
+    token's pass touches (None: no experts). cache: elements by sequence length, constant state included (transformers
+    keeps it in the cache).
     """
 
     total: int
-    embedding: int
+    embedding: int | None
     active: int | None
     cache: dict[int, int]
 
@@ -88,10 +89,20 @@ def measure(model: type[PreTrainedModel], config: PreTrainedConfig) -> Reference
     empty = built(model, config, "meta")
     # a tied weight is one parameter, and parameters() names each once
     total = sum(one.numel() for one in empty.parameters())
-    embedding = empty.get_input_embeddings()
-    table = embedding.weight.numel() if isinstance(getattr(embedding, "weight", None), torch.Tensor) else 0
+    table = _table(empty)
     runnable = built(model, config, "cpu") if total <= LARGEST_RUN else empty
     return Reference(total, table, _active(empty, config, total), dict(_caches(runnable, config)))
+
+
+def _table(model: PreTrainedModel) -> int | None:
+    if model.config.model_type.endswith("encoder-decoder"):
+        return None  # two models with a table each
+    try:
+        found = model.get_input_embeddings()
+    except NotImplementedError:
+        return None
+    weight = getattr(found, "weight", None)
+    return weight.numel() if isinstance(weight, torch.Tensor) and weight.dim() == 2 else None
 
 
 def _active(model: PreTrainedModel, config: PreTrainedConfig, total: int) -> int | None:

@@ -19,5 +19,10 @@ STARTS: dict[str, dict[str, Any]] = {
     "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 8, "moe_topk": 2},
     "lfm2_moe": {"layer_types": ["conv", "conv", "conv", "full_attention"] * 8},
     "ministral": {"head_dim": 128},
+    # a decoder that is given in part would lose what makes it one
+    **{
+        family: {"decoder": {"is_decoder": True, "add_cross_attention": True}}
+        for family in ("encoder-decoder", "vision-encoder-decoder", "speech-encoder-decoder")
+    },
     "nemotron": {"num_key_value_heads": 8, "head_dim": 128},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from narrows.memory.shard import shards
 from narrows.models import ModelSpec, read_config
 from narrows.text import BadInput
 
-from .conftest import Cli
+from .conftest import DATA, Cli
 
 BART: dict[str, Any] = {
     "model_type": "bart",
@@ -303,3 +304,15 @@ def test_models_and_fit_tell_of_the_encoders_cache(cli: Cli, tmp_path: Path) -> 
 def test_parts_and_classes_of_another_kind_are_refused(config: dict[str, Any], changes: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         spec_of(config, **changes)
+
+
+def test_a_decoder_that_its_file_leaves_without_cross_attention_has_none() -> None:
+    rows = [json.loads(line) for line in gzip.decompress((DATA / "oracle.jsonl.gz").read_bytes()).splitlines()]
+    row = next(one for one in rows if one["config"]["model_type"] == "vision-encoder-decoder")
+    decoder = row["config"]["decoder"]
+    hidden, layers = decoder["hidden_size"], decoder["num_hidden_layers"]
+    blind = row["config"] | {"decoder": decoder | {"add_cross_attention": False}}
+    # four projections with biases, and a norm, in every layer
+    assert row["total_params"] - read_config(blind, name="m").unique_parameters() == layers * (
+        4 * hidden**2 + 6 * hidden
+    )

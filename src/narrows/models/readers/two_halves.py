@@ -39,7 +39,8 @@ def together(c: Fields, family: str, tower: Tower, source: int) -> ModelSpec:
     bert = BERTS[kind]
     half.values = {**half.values, "is_decoder": True}
     last, tied = head(half, bert)
-    layers = layers_of(half, bert, crossed=True, encoded=True)
+    # a decoder that its file leaves without cross-attention is built without it, though it then sees no encoder
+    layers = layers_of(half, bert, crossed=half.flag("add_cross_attention", True), encoded=True)
     hidden = layers[0].hidden
     if source != hidden:
         weight, bias = linear("joint", hidden, source, bias=True)
