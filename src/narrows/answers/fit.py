@@ -127,6 +127,8 @@ _DEPLOY = {
     "device_memory": "memory",
     "cache_type_v": "cache_type_v",
     "swa_full": "swa_full",
+    "page_size": "page_size",
+    "max_total_tokens": "max_total_tokens",
 }
 """Parameters of `deploy` → options of `fit`."""
 
@@ -154,14 +156,16 @@ def fit(
     assume: str | None = None,
     cache_type_v: str | None = None,
     swa_full: bool = False,
+    page_size: int | None = None,
+    max_total_tokens: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Does `model` fit on `gpu` (one or several to compare), and how much work fits beside it?
 
     batch: sequences at once (None: as many as fit). max_len: tokens per sequence, prompt and answer (None: the
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
-    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. progress: told
-    (headers read, headers in all) while files are read. Raises BadInput.
+    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. page_size,
+    max_total_tokens: of SGLang. progress: told (headers read, headers in all) while files are read. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
     that holds it: its flags stand for the options that are not given here.
@@ -189,6 +193,8 @@ def fit(
         "assume": assume,
         "cache_type_v": cache_type_v,
         "swa_full": swa_full,
+        "page_size": page_size,
+        "max_total_tokens": max_total_tokens,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
@@ -271,14 +277,23 @@ def _assumptions(model: ModelSpec, deployments: list[Deployment], half: bool, pr
             )
         )
         return tuple(dict.fromkeys(found))
-    found.append(
-        Text("the ledger's KV bytes are logical; batch and length count the engine's pages and tokens in flight too")
-        if any(row.window for _, row in model.cache_rows())
-        else Text("the ledger's KV bytes are logical; batch and length count the engine's pages too")
-    )
+    if deployments[0].engine.name == "sglang":
+        from narrows.memory.sglang import pool_notes
+
+        found += [text for one in deployments for text in pool_notes(one)]
+    else:
+        found.append(_pages_note(model))
     if half:
         found.append(Text("idle to peak is drawn for prompts of {prompt} tokens, half of the length", prompt=prompt))
     return tuple(dict.fromkeys(found))
+
+
+def _pages_note(model: ModelSpec) -> Text:
+    if any(row.window for _, row in model.cache_rows()):
+        return Text(
+            "the ledger's KV bytes are logical; batch and length count the engine's pages and tokens in flight too"
+        )
+    return Text("the ledger's KV bytes are logical; batch and length count the engine's pages too")
 
 
 def _sources(model: ModelSpec, deployments: list[Deployment], candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
