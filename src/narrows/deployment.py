@@ -146,6 +146,7 @@ def deploy(
             page_size=page_size,
             max_total_tokens=max_total_tokens,
             kv_cache_memory_bytes=kv_cache_memory_bytes,
+            kv_cache_dtype=kv_cache_dtype,
             assumptions=assumptions,
         )
     elif page_size is not None or max_total_tokens is not None:
@@ -160,7 +161,7 @@ def deploy(
         tensor_parallel=tp,
         pipeline_parallel=pp,
         dtype=weights_dtype,
-        kv=cache_k if llama else _kv(model, kv_cache_dtype, weights_dtype),
+        kv=cache_k if llama else _kv(model, chosen.pop("kv_cache_dtype", kv_cache_dtype), weights_dtype),
         kv_v=cache_v if llama else None,
         swa_full=swa_full,
         max_length=length,

@@ -58,7 +58,8 @@ class Reserved(msgspec.Struct, frozen=True):
 class SglangFacts(msgspec.Struct, frozen=True):
     """The data file. two_pools: families whose windowed layers have a pool of their own; other families' windows are
     kept as whole sequences. window_ratio: its tokens per token of the other pool. state_ratio: bytes of constant
-    state per byte of KV cache; state_slots: slots of it per running request."""
+    state per byte of KV cache; state_slots: slots of it per running request. miscounted: families whose pools
+    a version sizes by mistake."""
 
     name: str
     oldest: str
@@ -70,6 +71,7 @@ class SglangFacts(msgspec.Struct, frozen=True):
     reserves_without_graphs: tuple[Since[bool], ...]
     graphs_up_to_running: tuple[Since[bool], ...]
     two_pools: tuple[Since[tuple[str, ...]], ...]
+    miscounted: tuple[Since[tuple[str, ...]], ...]
     padding_slots: tuple[Since[int], ...]
     window_ratio: Fact[float]
     state_ratio: Fact[float]

@@ -30,6 +30,7 @@ def resolved(
     page_size: int | None,
     max_total_tokens: int | None,
     kv_cache_memory_bytes: int | None,
+    kv_cache_dtype: str,
     assumptions: list[Text],
 ) -> tuple[Engine, SchedulerDefault, dict[str, Any]]:
     """(the engine with its share for this deployment, its scheduler's defaults, fields of the deployment).
@@ -75,7 +76,15 @@ def resolved(
         )
     sparse = any(isinstance(layer.mixer, LatentAttention) and layer.mixer.index_heads for layer, _ in model.kinds)
     usual = facts.latent_page_size.value if sparse else facts.page_size.value
+    if sparse and kv_cache_dtype == "auto" and (accelerator.compute_capability or "").partition(".")[0] == "10":
+        kv_cache_dtype = "fp8"
+        assumptions.append(
+            Text(
+                "SGLang keeps the KV cache of models with a sparse indexer in FP8 on this device, unless told otherwise"
+            )
+        )
     fields = {
+        "kv_cache_dtype": kv_cache_dtype,
         "graph_batch": found.graphs,
         "prefill_graphs": found.prefill_graphs,
         "page_size": usual if page_size is None else page_size,

@@ -38,6 +38,10 @@ _FP8_LATENT = 128
 """Values of a sparse model's FP8 latent that share one float32 scale; its rotary key stays in 16 bits."""
 
 
+_MARGIN = 512 * 2**20
+"""What SGLang takes off for what its attention keeps, in any case (`Reserved.least`)."""
+
+
 class TokenPools(msgspec.Struct, frozen=True):
     """The pools of one rank, with the questions that an engine's pages answer.
 
@@ -45,6 +49,7 @@ class TokenPools(msgspec.Struct, frozen=True):
     which holds `ratio` tokens for one of the other, each request at most `window` of them. state: bytes of one
     request's constant state; state_ratio: its pool's bytes per byte of the others; slots: of it per running request;
     padding: slots that no request uses. page: tokens. most: tokens at most, where the user says so (0: none).
+    keys, window_keys: of `whole` and of `windowed`, what keys take (0: keys and values are one).
     """
 
     whole: int
@@ -57,6 +62,8 @@ class TokenPools(msgspec.Struct, frozen=True):
     padding: int
     page: int
     most: int
+    keys: int = 0
+    window_keys: int = 0
 
     @property
     def block(self) -> int:
@@ -140,18 +147,27 @@ def token_pools(deployment: Deployment, stage: int) -> TokenPools:
     """The pools on one rank of a pipeline stage. Raises BadInput for caches that SGLang's pools are not known for."""
     facts, version = sglang_facts(), version_of(deployment.engine)
     layers = stages(deployment.model.layers, deployment.pipeline_parallel)[stage]
+    if deployment.model.family in held_at(facts.miscounted, version).value:
+        raise BadInput(
+            "{engine} counts the cache of {family} twice where it sizes its pools; name a newer version, such as "
+            "sglang=={newest}",
+            engine=deployment.engine.label,
+            family=deployment.model.family,
+            newest=facts.newest,
+        )
     own_pool = deployment.model.family in held_at(facts.two_pools, version).value
-    whole = windowed = window = state = 0
+    whole = windowed = window = state = keys = window_keys = 0
     for layer, indices in deployment.model.kinds:
         here = sum(1 for index in indices if index in layers)
         _known(layer.mixer, deployment)
         rows = layer.mixer.cache()
         each = here * sum(_token_bytes(row, layer.mixer, deployment) for row in rows)
         span = rows[0].window if rows else None
+        of_keys = here * sum(_token_bytes(row, layer.mixer, deployment) for row in rows if row.name == "keys")
         if own_pool and span is not None and not isinstance(layer.mixer, LatentAttention):
-            windowed, window = windowed + each, max(window, span)
+            windowed, window, window_keys = windowed + each, max(window, span), window_keys + of_keys
         else:
-            whole += each
+            whole, keys = whole + each, keys + of_keys
         state += here * _state_bytes(layer.mixer, deployment)
     return TokenPools(
         whole=whole,
@@ -164,6 +180,8 @@ def token_pools(deployment: Deployment, stage: int) -> TokenPools:
         padding=held_at(facts.padding_slots, version).value if state else 0,
         page=deployment.page_size,
         most=deployment.max_total_tokens or 0,
+        keys=keys,
+        window_keys=window_keys,
     )
 
 
@@ -203,6 +221,37 @@ def pool_notes(deployment: Deployment) -> list[Text]:
     return found
 
 
+def log_lines(deployment: Deployment, pools: TokenPools, kv_bytes: int) -> tuple[str, ...]:
+    """What the engine's log will say of pools in so many bytes, without the times and ranks before it."""
+    tokens, windows, slots = pools.tokens(kv_bytes), pools.window_tokens(kv_bytes), pools.state_slots(kv_bytes)
+    if not tokens:
+        return ()
+    found = []
+    if pools.state:
+        # the pool has one slot more than it gives out
+        size = _gb((slots + 1) * pools.state)
+        found.append(f"Mamba Cache is allocated. max_mamba_cache_size: {slots}, conv_state and ssm_state: {size} GB")
+    if pools.windowed and pools.whole:
+        found.append(f"Use sliding window memory pool. full_layer_tokens={tokens}, swa_layer_tokens={windows}")
+    if pools.windowed:
+        found.append(_allocated(windows, pools.windowed, pools.window_keys))
+    if pools.whole:
+        found.append(_allocated(tokens, pools.whole, pools.keys))
+    chunk, length = deployment.max_num_batched_tokens, deployment.max_length
+    found.append(f"max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, context_len={length}")
+    return tuple(found)
+
+
+def _allocated(tokens: int, each: int, keys: int) -> str:
+    both = f"K size: {_gb(tokens * keys)} GB, V size: {_gb(tokens * (each - keys))} GB"
+    return f"KV Cache is allocated. #tokens: {tokens}, " + (both if keys else f"KV size: {_gb(tokens * each)} GB")
+
+
+def _gb(size: int) -> str:
+    """GiB, which SGLang's logs write as GB."""
+    return f"{size / 2**30:.2f}"
+
+
 def _known(mixer: Mixer, deployment: Deployment) -> None:
     if isinstance(mixer, Parallel):
         _known(mixer.attention, deployment)
@@ -212,8 +261,8 @@ def _known(mixer: Mixer, deployment: Deployment) -> None:
     windowed = isinstance(mixer, LatentAttention) and mixer.window is not None
     if learned or windowed or not isinstance(mixer, Attention | LatentAttention | GatedDeltaNet | KimiDelta | Mamba2):
         raise BadInput(
-            "how SGLang pools the cache of {family} is not known, so narrows does not say how many tokens fit; 'narrows "
-            "models' tells what one keeps",
+            "how SGLang pools the cache of {family} is not known, so narrows does not say how many tokens fit; "
+            "'narrows models' tells what one keeps",
             family=deployment.model.family,
         )
 
@@ -272,8 +321,8 @@ def sglang_reserve(deployment: Deployment, given: Coefficients | None = None) ->
         else Text("taken before loading: {size}, assumed ({basis})", size=binary(runtime), basis=Text(context.basis)),
         Text("beside the tensors: {size}, assumed ({basis})", size=binary(beside.value), basis=Text(beside.basis)),
         Text(
-            "activations: {tokens} tokens of a prefill step × {size} at the widest layer, assumed ({basis}); outside the "
-            "static share",
+            "activations: {tokens} tokens of a prefill step × {size} at the widest layer, assumed ({basis}); outside "
+            "the static share",
             tokens=deployment.max_num_batched_tokens,
             size=binary(step / deployment.max_num_batched_tokens),
             basis=Text(known["forward_copies"].basis),
@@ -311,6 +360,13 @@ def _step_bytes(deployment: Deployment) -> int:
     tp, model = deployment.tensor_parallel, deployment.model
     widest = max(dense_elements(layer, tp) + expert_elements(layer, tp) for layer, _ in model.kinds)
     return deployment.max_num_batched_tokens * widest * deployment.dtype.bits // 8
+
+
+def roomy_fraction(deployment: Deployment) -> float:
+    """The largest share, in hundredths, that leaves activations and graphs as much as is estimated and 512 MiB more."""
+    kept = sglang_reserve(deployment)
+    free = deployment.usable - kept.runtime
+    return max(0, int(100 * (1 - (kept.activations + kept.graphs + _MARGIN) / free))) / 100 if free > 0 else 0.0
 
 
 def sglang_stage(
