@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from typing import Any
 
 import pytest
 
+from narrows.answers.check import check
 from narrows.answers.fit import fit
 from narrows.deployment import Deployment, deploy
 from narrows.engines import find_engine
@@ -229,7 +231,7 @@ def test_versions_beyond_the_known_ones_say_so() -> None:
     assert find_engine("sglang==0.5.6.post2").version == "0.5.6"
     assert "nearest known" in str(find_engine("sglang==0.5.99").assumptions[0])
     assert "nearest known" in str(find_engine("sglang==0.4.6").assumptions[0])
-    with pytest.raises(BadInput, match="name one version, such as sglang==0.5.23"):
+    with pytest.raises(BadInput, match=r"name one version, such as sglang==0\.5\.23"):
         find_engine("sglang>=0.5")
 
 
@@ -304,6 +306,79 @@ def test_weights_beyond_the_share_need_a_larger_one() -> None:
 def test_tokens_at_most_bound_the_pool() -> None:
     one = run("llama-2-7b", "l40s", max_total_tokens=10_000, page_size=64)
     assert start(one).tokens == 9984
+
+
+# --- its logs ---
+
+
+def test_a_log_is_held_against_its_prediction() -> None:
+    answer = check("tests/data/logs/excerpts/sglang-l40s.log")
+    terms = {one.name: one for one in answer.terms}
+    tokens = terms["kv_tokens"]
+    assert tokens.reported == 1_287_482 and tokens.predicted is not None
+    assert tokens.predicted.value == pytest.approx(1_287_482, rel=0.005)
+    kv = terms["kv_cache"]
+    assert kv.predicted is not None and kv.reported is not None and kv.predicted.low is not None
+    assert kv.predicted.low <= kv.reported <= (kv.predicted.high or 0)
+    assert "not-predicted" not in [note.id for note in answer.notes]
+
+
+def test_state_and_tokens_of_a_log_are_told_apart() -> None:
+    answer = check(
+        BytesIO(
+            b"[2026-07-01 01:35:44] server_args=ServerArgs(model_path='Qwen/Qwen3.5-27B', mem_fraction_static=0.8, "
+            b"tp_size=2, device='cuda')\n"
+            b"[2026-07-01 01:36:03] Load weight begin. avail mem=78.00 GB\n"
+            b"[2026-07-01 01:36:06] Load weight end. elapsed=3.4 s, type=Qwen3_5, avail mem=52.00 GB, mem usage=26.00 "
+            b"GB.\n"
+            b"[2026-07-01 01:36:06] Mamba Cache is allocated. max_mamba_cache_size: 230, conv_state size: 0.40GB, "
+            b"ssm_state size: 16.50GB\n"
+            b"[2026-07-01 01:36:06] KV Cache is allocated. #tokens: 620000, K size: 9.46 GB, V size: 9.46 GB\n"
+        ),
+    )
+    terms = {one.name: one for one in answer.terms}
+    state, kv = terms["state"].predicted, terms["kv_cache"].predicted
+    assert state is not None and kv is not None
+    assert state.value / kv.value == pytest.approx(0.9, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("speculative_algorithm='EAGLE'", "a draft model runs beside it"),
+        ("dp_size=4", "data parallelism"),
+        ("device='npu'", "on CUDA devices only"),
+    ],
+)
+def test_a_log_with_what_is_not_modelled_gets_no_prediction(arguments: str, said: str) -> None:
+    answer = check(
+        BytesIO(
+            f"[2026-07-01 01:35:44] server_args=ServerArgs(model_path='Qwen/Qwen3-32B', mem_fraction_static=0.8, "
+            f"tp_size=2, {arguments})\n[2026-07-01 01:36:03] Load weight begin. avail mem=78.00 GB\n"
+            "[2026-07-01 01:36:06] Load weight end. elapsed=3.4 s, type=Qwen3, avail mem=52.00 GB, mem usage=26.00 GB."
+            "\n".encode()
+        ),
+    )
+    assert all(one.predicted is None for one in answer.terms)
+    assert any(said in str(text) for text in answer.assumptions)
+
+
+def test_a_log_whose_model_is_unknown_says_what_is_lacking() -> None:
+    answer = check(
+        BytesIO(
+            b"[2026-07-01 01:35:44] server_args=ServerArgs(model_path='/models/mine', mem_fraction_static=0.8)\n"
+            b"[2026-07-01 01:36:03] Load weight begin. avail mem=78.00 GB\n"
+        ),
+    )
+    assert answer.missing == ("--model",)
+
+
+def test_an_engine_that_the_log_is_not_of_predicts_nothing() -> None:
+    log = "tests/data/logs/excerpts/vllm-0.8.5.log"
+    for engine in ("sglang", "llama.cpp"):
+        answer = check(log, model="llama-2-7b", gpu="l40s", engine=engine)
+        assert all(one.predicted is None for one in answer.terms)
+        assert any("so nothing is predicted" in str(text) for text in answer.assumptions)
 
 
 # --- its commands ---
