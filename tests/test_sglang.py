@@ -430,7 +430,7 @@ def test_an_image_names_the_version() -> None:
         ("sglang serve --model-path m --enable-dp-attention", "--enable-dp-attention changes"),
         ("sglang serve --model-path m --cuda-graph-max-bs 16", "add --mem-fraction-static"),
         ("sglang serve --model-path $MODEL", "a shell would fill in"),
-        ("sglang serve --model-path 'm", "a quote that does not end"),
+        ("sglang serve --model-path 'm", "check its quotes"),
         ("sglang serve --model-path m --quantization", "has no value"),
     ],
 )
@@ -447,8 +447,15 @@ def test_the_command_line_takes_the_command_and_its_flags(cli: Cli) -> None:
     code_too, out, _ = cli("fit", "llama-2-7b", "--gpu", "l40s", "--json", *flags)
     assert (code, code_too) == (0, 0)
     assert json.loads(out)["candidates"][0]["kv_tokens"] == given["kv_tokens"]
-    assert given["serve_command"] == (
-        "python -m sglang.launch_server --model-path llama-2-7b --context-length 2048 --mem-fraction-static 0.8"
-    )
+    assert given["serve_command"] == command
     code, _, err = cli("fit", "llama-2-7b", "--gpu", "l40s", "--mem-fraction-static", "0.8")
     assert code == 2 and "--engine sglang" in err
+
+
+def test_a_pasted_command_is_given_back_with_its_mend() -> None:
+    text = "HF_HOME=$X python -m sglang.launch_server --model-path llama-2-7b --mem-fraction-static=0.4 --port 30000"
+    one = fit(text, "rtx-4090", max_len=4096).candidates[0]
+    assert one.mend is not None and one.mend.change.startswith("--mem-fraction-static")
+    assert one.serve_command == (
+        "HF_HOME=$X python -m sglang.launch_server --model-path llama-2-7b --port 30000 " + one.mend.change
+    )

@@ -94,13 +94,17 @@ _SGLANG_FLAGS = {
 
 
 def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: EngineCommand | None, change: str) -> str:
-    """`python -m sglang.launch_server …`, with the change of a mend; flags of a pasted command that bear on nothing
-    here stand behind."""
+    """`python -m sglang.launch_server …`, or the pasted command, with the change of a mend."""
     from shlex import join
 
+    changes = _sglang_changes(change)
+    if pasted is not None:
+        if options["max_num_seqs"] != pasted.options.get("max_num_seqs"):
+            changes.setdefault("--max-running-requests", str(options["max_num_seqs"]))
+        return pasted.corrected(changes)
     kv = options["kv_cache_dtype"]
     values: dict[str, Any] = {
-        "--model-path": served_name(deployment.model) if pasted is None else pasted.model,
+        "--model-path": served_name(deployment.model),
         "--tp": deployment.tensor_parallel if deployment.tensor_parallel > 1 else None,
         "--pp": deployment.pipeline_parallel if deployment.pipeline_parallel > 1 else None,
         "--context-length": options["max_length"],
@@ -114,19 +118,26 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
         "--quantization": options["quantization"],
         "--disable-cuda-graph": "" if options["enforce_eager"] else None,
     }
-    flag: str | None = None
-    for word in change.split():
-        if word.startswith("--"):
-            flag = _SGLANG_FLAGS.get(word)
-            if flag is not None:
-                values[flag] = ""
-        elif flag is not None:
-            values[flag] = _SGLANG_CACHES.get(word, word)
+    values.update(changes)
     found = ["python", "-m", "sglang.launch_server"]
     for name, value in values.items():
         if value is not None:
             found += [name, str(value)] if value != "" else [name]
     return join(found)
+
+
+def _sglang_changes(change: str) -> dict[str, str | None]:
+    """The flags of a mend as SGLang's, with their values."""
+    found: dict[str, str | None] = {}
+    flag: str | None = None
+    for word in change.split():
+        if word.startswith("--"):
+            flag = _SGLANG_FLAGS.get(word)
+            if flag is not None:
+                found[flag] = ""
+        elif flag is not None:
+            found[flag] = _SGLANG_CACHES.get(word, word)
+    return found
 
 
 _SGLANG_CACHES = {"fp8": "fp8_e4m3", "float8_e4m3fn": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "bf16": "bfloat16"}
