@@ -191,7 +191,7 @@ def test_what_else_is_on_the_device_is_told_from_what_the_law_lacks() -> None:
 
 def test_a_record_of_another_engine_is_refused() -> None:
     record = next(one for one in memory_records() if one.engine == "sglang")
-    with pytest.raises(BadInput, match="no memory law of sglang"):
+    with pytest.raises(BadInput, match="starts of sglang are not scored"):
         case_of(record)
 
 

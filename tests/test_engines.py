@@ -103,7 +103,7 @@ def test_an_unknown_version_takes_the_nearest_facts_and_says_so(asked: str, take
         ("vllm 0.6", "with =="),
         ("vllm==latest", "not a version of vllm"),
         ("vllm==", "not a version of vllm"),
-        ("sglang", "not known"),
+        ("tgi", "not known"),
         ("", "not known"),
         ("==0.6", "not known"),
     ],

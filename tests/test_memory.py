@@ -190,7 +190,7 @@ def test_pipeline_stages_share_what_one_device_keeps(model: str) -> None:
         ("llama-2-7b", {"dtype": "int4"}, "--dtype"),
         ("llama-2-7b", {"kv_cache_dtype": "int4"}, "--kv-cache-dtype"),
         ("llama-2-7b", {"device_memory": -5}, "--memory"),
-        ("llama-2-7b", {"engine": "sglang"}, "not known"),
+        ("llama-2-7b", {"engine": "tgi"}, "not known"),
         ("llama-2-7b", {"engine": "vllm>=0.6"}, "name one version"),
     ],
 )

@@ -6,6 +6,7 @@ Every question takes one. What the user leaves open is filled from the engine's 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import msgspec
 
@@ -50,6 +51,13 @@ class Deployment(msgspec.Struct, frozen=True):
     """Format of the values in the KV cache, where it is another than that of the keys (llama.cpp)."""
     swa_full: bool = False
     """Layers with windows keep whole sequences all the same (llama.cpp)."""
+    graph_batch: int = 0
+    """Largest batch whose decode step is captured, and how many sizes of prefill steps are (SGLang)."""
+    prefill_graphs: int = 0
+    page_size: int = 1
+    """Tokens of a page of the pool (SGLang); pools are a multiple of it."""
+    max_total_tokens: int | None = None
+    """Tokens of the pool at most (SGLang); None: what the memory holds."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -82,6 +90,8 @@ def deploy(
     device_memory: int | None = None,
     cache_type_v: str | None = None,
     swa_full: bool = False,
+    page_size: int | None = None,
+    max_total_tokens: int | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -90,7 +100,8 @@ def deploy(
     stored; resident bytes follow it, the checkpoint does not.
 
     device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
-    kv_cache_dtype is a type of GGML: the type of values, and windows kept whole.
+    kv_cache_dtype is a type of GGML: the type of values, and windows kept whole. page_size, max_total_tokens: of
+    SGLang: tokens of a page, and of its pool at most.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -119,6 +130,28 @@ def deploy(
     assumptions += partitioned(model, tp, facts.name)
     usable = _usable(accelerator, device_memory, assumptions)
     defaults = facts.scheduler_default(usable, accelerator.name)
+    chosen: dict[str, Any] = {}
+    if facts.name == "sglang":
+        from narrows.engines.sglang_deployment import resolved
+
+        facts, defaults, chosen = resolved(
+            facts,
+            model,
+            accelerator,
+            usable if device_memory is not None else accelerator.memory_bytes,
+            (tp, pp),
+            chunk=max_num_batched_tokens,
+            running=max_num_seqs,
+            graphs=not enforce_eager,
+            fraction=utilization,
+            page_size=page_size,
+            max_total_tokens=max_total_tokens,
+            kv_cache_memory_bytes=kv_cache_memory_bytes,
+            kv_cache_dtype=kv_cache_dtype,
+            assumptions=assumptions,
+        )
+    elif page_size is not None or max_total_tokens is not None:
+        raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
     length = _length(model, max_length, assumptions)
     weights_dtype = _dtype(model, dtype, assumptions)
     return Deployment(
@@ -129,7 +162,7 @@ def deploy(
         tensor_parallel=tp,
         pipeline_parallel=pp,
         dtype=weights_dtype,
-        kv=cache_k if llama else _kv(model, kv_cache_dtype, weights_dtype),
+        kv=cache_k if llama else _kv(model, chosen.pop("kv_cache_dtype", kv_cache_dtype), weights_dtype),
         kv_v=cache_v if llama else None,
         swa_full=swa_full,
         max_length=length,
@@ -146,6 +179,7 @@ def deploy(
         if kv_cache_memory_bytes is None
         else whole("--kv-cache-memory-bytes", kv_cache_memory_bytes, 2**50),
         assumptions=tuple(assumptions),
+        **chosen,
     )
 
 

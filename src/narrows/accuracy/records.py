@@ -116,7 +116,7 @@ _STANDS_IN = "l40s"
 def case_of(record: MemoryRecord) -> Case:
     """The deployment of a record. Raises BadInput with why there is none: model not read, no such engine."""
     if record.engine != "vllm":
-        raise BadInput("no memory law of {engine} yet", engine=record.engine)
+        raise BadInput("starts of {engine} are not scored yet", engine=record.engine)
     if not record.structure:
         raise BadInput("the record names no model")
     model = _model_of(record)

@@ -25,6 +25,7 @@ from narrows.diagnosis import (
     notes_of,
     time_ledger,
 )
+from narrows.diagnosis.sglang import sglang_beside
 from narrows.models import ModelSpec
 from narrows.observe import Evidence, Observation, observe, observe_path
 from narrows.observe.observation import FailureStage, Outcome
@@ -110,6 +111,15 @@ def check(
     notes = [*notes_of(situation), *_about_the_log(seen, count, number)]
     if any(mend.change for mend in mends):
         notes += command_notes(situation)
+    terms, missing, assumptions = comparisons(situation), made.lacks, made.assumptions
+    if seen.engine == "sglang":
+        beside = sglang_beside(seen, model=model, gpu=gpu, memory=memory, engine=engine)
+        terms, missing = beside.terms, beside.lacks
+        assumptions = (*assumptions, *beside.said)
+        # without --gpu the device is a mere size
+        deployment = beside.deployment if gpu is not None else None
+        if missing:
+            notes.append(Note("lacks", Text("add {flags} and the start is predicted too", flags=", ".join(missing))))
     if calibrate:
         notes.append(_kept(situation, log))
     return Check(
@@ -131,14 +141,14 @@ def check(
         cause=cause,
         mend=mends[0] if mends else None,
         other_mends=mends[1:],
-        terms=comparisons(situation),
+        terms=terms,
         timeline=time_ledger(seen),
         notes=tuple(notes),
         evidence=seen.evidence[-_MOST_EVIDENCE:],
         starts=count,
         start=number,
-        missing=made.lacks,
-        assumptions=made.assumptions,
+        missing=missing,
+        assumptions=assumptions,
         sources=_sources(situation),
     )
 

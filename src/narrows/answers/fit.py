@@ -10,11 +10,12 @@ import msgspec
 from narrows.answers.base import Answer, command_line
 from narrows.answers.mend import Mend, mends_of
 from narrows.answers.model import ModelFacts, model_facts
+from narrows.answers.pasted import pasted_options, read_pasted
 from narrows.answers.serve import serve_command
 from narrows.answers.verdict import Starts, Verdict, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
 from narrows.hardware import cheapest, find_accelerator
-from narrows.memory import Ledger, capacity, growth, ledger, reserve, start
+from narrows.memory import Capacity, Ledger, capacity, growth, ledger, reserve, start
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
@@ -48,7 +49,8 @@ class Candidate(msgspec.Struct, frozen=True):
     flight that windows keep. serve_command: the engine's own command, with the first mend where it needs one.
     terms: bytes per device on the binding rank, for `batch` sequences of `length` tokens. max_batch: sequences of
     that length; max_length: tokens each of `max_length_batch` sequences can have, the model's limit at most.
-    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval.
+    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval. log: lines of the engine's log
+    that state its pools (SGLang).
     """
 
     gpu: str
@@ -86,6 +88,7 @@ class Candidate(msgspec.Struct, frozen=True):
     growth: tuple[Moment, ...]
     mend: Mend | None
     other_mends: tuple[Mend, ...]
+    log: tuple[str, ...] = ()
 
 
 class Fit(Answer, frozen=True, kw_only=True):
@@ -127,6 +130,8 @@ _DEPLOY = {
     "device_memory": "memory",
     "cache_type_v": "cache_type_v",
     "swa_full": "swa_full",
+    "page_size": "page_size",
+    "max_total_tokens": "max_total_tokens",
 }
 """Parameters of `deploy` → options of `fit`."""
 
@@ -154,14 +159,16 @@ def fit(
     assume: str | None = None,
     cache_type_v: str | None = None,
     swa_full: bool = False,
+    page_size: int | None = None,
+    max_total_tokens: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Does `model` fit on `gpu` (one or several to compare), and how much work fits beside it?
 
     batch: sequences at once (None: as many as fit). max_len: tokens per sequence, prompt and answer (None: the
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
-    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. progress: told
-    (headers read, headers in all) while files are read. Raises BadInput.
+    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. page_size,
+    max_total_tokens: of SGLang. progress: told (headers read, headers in all) while files are read. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
     that holds it: its flags stand for the options that are not given here.
@@ -189,6 +196,8 @@ def fit(
         "assume": assume,
         "cache_type_v": cache_type_v,
         "swa_full": swa_full,
+        "page_size": page_size,
+        "max_total_tokens": max_total_tokens,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
@@ -196,10 +205,10 @@ def fit(
         raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
     command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said)
     notes: list[Text] = []
-    pasted = _read_pasted(model) if isinstance(model, str) else None
+    pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
-        said = {**_pasted(pasted, notes), **said}
+        said = {**pasted_options(pasted, notes), **said}
     wanted = {**asked, **said}
     batch = wanted["batch"]
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
@@ -271,14 +280,23 @@ def _assumptions(model: ModelSpec, deployments: list[Deployment], half: bool, pr
             )
         )
         return tuple(dict.fromkeys(found))
-    found.append(
-        Text("the ledger's KV bytes are logical; batch and length count the engine's pages and tokens in flight too")
-        if any(row.window for _, row in model.cache_rows())
-        else Text("the ledger's KV bytes are logical; batch and length count the engine's pages too")
-    )
+    if deployments[0].engine.name == "sglang":
+        from narrows.memory.sglang import pool_notes
+
+        found += [text for one in deployments for text in pool_notes(one)]
+    else:
+        found.append(_pages_note(model))
     if half:
         found.append(Text("idle to peak is drawn for prompts of {prompt} tokens, half of the length", prompt=prompt))
     return tuple(dict.fromkeys(found))
+
+
+def _pages_note(model: ModelSpec) -> Text:
+    if any(row.window for _, row in model.cache_rows()):
+        return Text(
+            "the ledger's KV bytes are logical; batch and length count the engine's pages and tokens in flight too"
+        )
+    return Text("the ledger's KV bytes are logical; batch and length count the engine's pages too")
 
 
 def _sources(model: ModelSpec, deployments: list[Deployment], candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
@@ -343,43 +361,13 @@ def _candidate(
         ),
         mend=mends[0] if mends else None,
         other_mends=mends[1:],
+        log=_log(deployment, room),
     )
 
 
-def _read_pasted(text: str) -> EngineCommand | None:
-    """The start command in `text`, if it is one: names of models hold no blanks, and configs do not end in .yaml."""
-    if " " not in text.strip() and not text.strip().endswith((".yml", ".yaml")):
-        return None
-    from narrows.engines.llamacpp_command import is_llama_command, read_llama_command
+def _log(deployment: Deployment, room: Capacity) -> tuple[str, ...]:
+    if deployment.engine.name != "sglang":
+        return ()
+    from narrows.memory.sglang import log_lines
 
-    if is_llama_command(text):
-        return read_llama_command(text)
-    from narrows.engines.command import looks_like_command, read_command
-
-    if not looks_like_command(text):
-        return None
-    command = read_command(text)
-    if "$" in command.model:
-        raise BadInput(
-            "the command's model is {name}, which a shell would fill in; put the model's name there",
-            name=command.model[:60],
-        )
-    return command
-
-
-def _pasted(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
-    """The options of a pasted command that `fit` has too; what it leaves out is said."""
-    options = dict(command.options)
-    if command.version:
-        options["engine"] = f"{command.engine}=={command.version}"
-    if options.get("max_len") == "auto":
-        del options["max_len"]
-    if options.pop("data_parallel", 1) != 1:
-        notes.append(Text("data parallel: every replica is alike; the figures are of one"))
-    if command.ignored:
-        notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
-    options.pop("gpu_layers", None)
-    for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
-        if options.pop(name, None):
-            notes.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
-    return options
+    return log_lines(deployment, room.pages, room.pool)

@@ -70,6 +70,15 @@ def mends_of(
                 yield found
                 break
         yield from _some(tried("--enforce-eager", Text("without CUDA graphs; decode is slower"), enforce_eager=True))
+    if deployment.engine.name == "sglang" and room.in_memory < load:
+        from narrows.memory.sglang import roomy_fraction
+
+        fraction = roomy_fraction(deployment)
+        if fraction > deployment.utilization:
+            text = Text("a larger static share, which leaves as much as activations and graphs are estimated to need")
+            yield from _some(
+                tried(f"{deployment.engine.gpu_memory_utilization_flag} {fraction:g}", text, utilization=fraction)
+            )
     if room.max_batch < min(load, room.in_memory):
         text = Text("lets the engine run as many at once")
         yield from _some(tried(f"--max-num-seqs {load}", text, max_num_seqs=load))

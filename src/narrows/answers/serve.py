@@ -51,6 +51,8 @@ def serve_command(
             changes[flag] = word
     if deployment.engine.name == "llama.cpp":
         return _llama_server(deployment, change, load)
+    if deployment.engine.name == "sglang":
+        return _sglang_server(deployment, options, pasted, change)
     if pasted is not None:
         if options["max_num_seqs"] != pasted.options.get("max_num_seqs"):
             changes.setdefault("--max-num-seqs", str(options["max_num_seqs"]))
@@ -76,6 +78,70 @@ def serve_command(
     from shlex import join
 
     return join(found)
+
+
+_SGLANG_FLAGS = {
+    "--max-len": "--context-length",
+    "--batch": "--max-running-requests",
+    "--max-num-seqs": "--max-running-requests",
+    "--tp": "--tp",
+    "--pp": "--pp",
+    "--kv-cache-dtype": "--kv-cache-dtype",
+    "--mem-fraction-static": "--mem-fraction-static",
+    "--enforce-eager": "--disable-cuda-graph",
+}
+"""Flags of a mend → flags of SGLang."""
+
+
+def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: EngineCommand | None, change: str) -> str:
+    """`python -m sglang.launch_server …`, or the pasted command, with the change of a mend."""
+    from shlex import join
+
+    changes = _sglang_changes(change)
+    if pasted is not None:
+        if options["max_num_seqs"] != pasted.options.get("max_num_seqs"):
+            changes.setdefault("--max-running-requests", str(options["max_num_seqs"]))
+        return pasted.corrected(changes)
+    kv = options["kv_cache_dtype"]
+    values: dict[str, Any] = {
+        "--model-path": served_name(deployment.model),
+        "--tp": deployment.tensor_parallel if deployment.tensor_parallel > 1 else None,
+        "--pp": deployment.pipeline_parallel if deployment.pipeline_parallel > 1 else None,
+        "--context-length": options["max_length"],
+        "--mem-fraction-static": options["utilization"],
+        "--max-running-requests": options["max_num_seqs"],
+        "--chunked-prefill-size": options["max_num_batched_tokens"],
+        "--page-size": options["page_size"],
+        "--max-total-tokens": options["max_total_tokens"],
+        "--dtype": options["dtype"] if options["dtype"] != "auto" else None,
+        "--kv-cache-dtype": _SGLANG_CACHES.get(kv, kv) if kv != "auto" else None,
+        "--quantization": options["quantization"],
+        "--disable-cuda-graph": "" if options["enforce_eager"] else None,
+    }
+    values.update(changes)
+    found = ["python", "-m", "sglang.launch_server"]
+    for name, value in values.items():
+        if value is not None:
+            found += [name, str(value)] if value != "" else [name]
+    return join(found)
+
+
+def _sglang_changes(change: str) -> dict[str, str | None]:
+    """The flags of a mend as SGLang's, with their values."""
+    found: dict[str, str | None] = {}
+    flag: str | None = None
+    for word in change.split():
+        if word.startswith("--"):
+            flag = _SGLANG_FLAGS.get(word)
+            if flag is not None:
+                found[flag] = ""
+        elif flag is not None:
+            found[flag] = _SGLANG_CACHES.get(word, word)
+    return found
+
+
+_SGLANG_CACHES = {"fp8": "fp8_e4m3", "float8_e4m3fn": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "bf16": "bfloat16"}
+"""Formats of the KV cache as SGLang spells them."""
 
 
 def _llama_server(deployment: Deployment, change: str, load: int) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from narrows.deployment import Deployment
 from narrows.memory import Capacity, Start, reserve
+from narrows.memory.ledger import share_of
 from narrows.text import Text
 from narrows.units import binary
 
@@ -49,11 +50,12 @@ def starts_of(begun: Start, room: Capacity, load: int) -> Starts:
 def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdict) -> Text:
     """Why, in one sentence with the figures that decide."""
     if verdict == "weights do not fit":
+        kept = reserve(deployment)
         return Text(
             "weights take {weights} and the engine's reserve {reserve}, of {budget} that {engine} may use on a {gpu}",
             weights=binary(room.shard.weights),
-            reserve=binary(reserve(deployment).total),
-            budget=binary(deployment.budget),
+            reserve=binary(kept.claimed),
+            budget=binary(share_of(deployment, kept)),
             engine=deployment.engine.name,
             gpu=deployment.accelerator.name,
         )

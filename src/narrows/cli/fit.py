@@ -20,6 +20,7 @@ def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
 
             options[name] = size("--" + name.replace("_", "-"), options[name])
     _llama_options(options)
+    _sglang_options(options)
     answer = fit(model, progress=waiting(), **options)
     if plot is not None:
         from narrows.report.charts import save
@@ -48,6 +49,26 @@ def _llama_options(options: dict[str, Any]) -> None:
     if given["ctx_size"] is not None:
         options["batch"] = options["batch"] or 1
         options["max_len"] = max(1, given["ctx_size"] // max(1, options["batch"]))
+
+
+def _sglang_options(options: dict[str, Any]) -> None:
+    """SGLang's own flags, under the names that every engine has for the same."""
+    same = {
+        "mem_fraction_static": "gpu_memory_utilization",
+        "context_length": "max_len",
+        "max_running_requests": "max_num_seqs",
+        "chunked_prefill_size": "max_num_batched_tokens",
+    }
+    given = {name: options.pop(name) for name in same}
+    used = [name for name, value in given.items() if value is not None]
+    if options.pop("disable_cuda_graph"):
+        used.append("disable_cuda_graph")
+        options["enforce_eager"] = True
+    if used and options["engine"].partition("=")[0].strip() != "sglang":
+        raise BadInput("--{flag} is an option of SGLang; add --engine sglang", flag=used[0].replace("_", "-"))
+    for name, general in same.items():
+        if given[name] is not None:
+            options[general] = given[name]
 
 
 command = click.Command(
@@ -94,6 +115,13 @@ command = click.Command(
         option("--cache-type-k", metavar="TYPE", help=_("llama.cpp: type of keys in the KV cache, such as q8_0.")),
         option("--cache-type-v", metavar="TYPE", help=_("llama.cpp: type of values in the KV cache.")),
         option("--swa-full", is_flag=True, help=_("llama.cpp: keep whole sequences in layers with windows too.")),
+        option("--mem-fraction-static", type=float, help=_("SGLang: share of free memory for weights and pools.")),
+        option("--context-length", type=int, help=_("SGLang: the same as --max-len.")),
+        option("--max-running-requests", type=int, help=_("SGLang: the same as --max-num-seqs.")),
+        option("--chunked-prefill-size", type=int, help=_("SGLang: the same as --max-num-batched-tokens.")),
+        option("--page-size", type=int, help=_("SGLang: tokens of a page of its pool.")),
+        option("--max-total-tokens", type=int, help=_("SGLang: tokens of its pool at most.")),
+        option("--disable-cuda-graph", is_flag=True, help=_("SGLang: the same as --enforce-eager.")),
         option("--cloud", help=_("Prices of this cloud only, such as aws.")),
         option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
         as_json(),

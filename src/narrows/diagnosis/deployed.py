@@ -91,7 +91,14 @@ def _deploy(spec: ModelSpec, device: Accelerator, options: dict[str, Any], said:
 
 def _engine(seen: Observation, given: str | None, said: list[Text]) -> Engine | None:
     if given is not None:
-        return find_engine(given)
+        found = find_engine(given)
+        if found.name == "vllm":
+            return found
+        if seen.engine != found.name:
+            said.append(
+                Text("--engine names {engine}, whose log this is not, so nothing is predicted", engine=found.name)
+            )
+        return None
     if seen.engine != "vllm":
         return None
     if seen.version is None or parse_version(seen.version) is None:

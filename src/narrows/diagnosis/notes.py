@@ -215,9 +215,9 @@ def _unified(s: Situation) -> Iterator[Note]:
 
 def _no_law(s: Situation) -> Iterator[Note]:
     """Why nothing is predicted, or how it would be."""
-    if s.seen.engine not in ("vllm", None):
+    if s.seen.engine not in ("vllm", "sglang", None):
         yield Note("not-predicted", Text("the memory of {engine} is not predicted yet", engine=s.seen.engine))
-    elif s.made.lacks:
+    elif s.made.lacks and s.seen.engine != "sglang":
         yield Note("lacks", Text("add {flags} and the start is predicted too", flags=", ".join(s.made.lacks)))
     if s.settings.cpu_offload and s.settings.cpu_offload > MIB:
         yield Note(

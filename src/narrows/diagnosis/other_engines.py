@@ -1,4 +1,4 @@
-"""Causes in the logs of SGLang and llama.cpp, by the log's own figures: their memory is not predicted yet."""
+"""Causes in the logs of SGLang and llama.cpp, by the log's own figures."""
 
 from __future__ import annotations
 

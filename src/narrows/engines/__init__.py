@@ -50,9 +50,9 @@ class _Facts(msgspec.Struct, frozen=True):
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
 
-__all__ = ["ENGINES", "Engine", "SchedulerDefault", "Since", "find_engine"]
+__all__ = ["ENGINES", "Engine", "SchedulerDefault", "Since", "find_engine", "held_at", "resolve_version"]
 
-ENGINES = ("vllm", "llama.cpp")
+ENGINES = ("vllm", "sglang", "llama.cpp")
 _BY_VERSION = (
     "gpu_memory_utilization",
     "graphs_in_budget",
@@ -84,7 +84,7 @@ def _known(text: str) -> Version:
     return version
 
 
-def _at(facts: tuple[Since[T], ...], version: Version) -> Since[T]:
+def held_at(facts: tuple[Since[T], ...], version: Version) -> Since[T]:
     """The entry that holds at a version."""
     return [one for one in facts if _known(one.since) <= version][-1]
 
@@ -104,22 +104,45 @@ def find_engine(text: str) -> Engine:
         from narrows.engines.llamacpp import llama_engine
 
         return llama_engine(sign, written)
+    if name == "sglang":
+        from narrows.engines.sglang import sglang_engine
+
+        return sglang_engine(text, sign, written)
     facts = _read(name)
+    version, assumptions = resolve_version(name, text, sign, written, facts.oldest, facts.newest)
+    return _engine(facts, version, assumptions)
+
+
+def resolve_version(
+    name: str,
+    text: str,
+    sign: str | None,
+    written: str,
+    oldest_known: str,
+    newest_known: str,
+    *,
+    newer_patches_known: bool = True,
+) -> tuple[Version, tuple[Text, ...]]:
+    """The known version whose facts hold for what was written, and what had to be assumed. Raises BadInput.
+
+    newer_patches_known: a patch of the newest known release has its facts.
+    """
+    oldest, newest = _known(oldest_known), _known(newest_known)
     if sign is None:
         if written:
             raise BadInput(
                 "'{text}' is not an engine; write one version with ==, such as {name}=={newest}",
                 text=text.strip()[:40],
                 name=name,
-                newest=facts.newest,
+                newest=newest_known,
             )
-        return _engine(facts, _known(facts.newest), ())
+        return newest, ()
     if sign != "==":
         raise BadInput(
             "'{text}' is a range, and memory differs within it; name one version, such as {name}=={newest}",
             text=text.strip()[:40],
             name=name,
-            newest=facts.newest,
+            newest=newest_known,
         )
     version = parse_version(written)
     if version is None:
@@ -127,36 +150,32 @@ def find_engine(text: str) -> Engine:
             "'{version}' is not a version of {name}; write it as in {name}=={newest}",
             version=written[:40],
             name=name,
-            newest=facts.newest,
+            newest=newest_known,
         )
-    oldest, newest = _known(facts.oldest), _known(facts.newest)
-    nearest = oldest if version < oldest else newest if version[:2] > newest[:2] else version
+    beyond = version[:2] > newest[:2] if newer_patches_known else version > newest
+    nearest = oldest if version < oldest else newest if beyond else version
     if nearest == version:
         if "dev" not in written:
-            return _engine(facts, version, ())
+            return version, ()
         build = Text(
             "{name} {version} is a development build; the facts of {release}, which it leads to, are taken",
             name=name,
             version=written[:40],
             release=version_text(version),
         )
-        return _engine(facts, version, (build,))
-    return _engine(
-        facts,
-        nearest,
-        (
-            Text(
-                "{name} {version} is not known yet; the facts of {nearest}, the nearest known, are taken",
-                name=name,
-                version=version_text(version),
-                nearest=version_text(nearest),
-            ),
+        return version, (build,)
+    return nearest, (
+        Text(
+            "{name} {version} is not known yet; the facts of {nearest}, the nearest known, are taken",
+            name=name,
+            version=version_text(version),
+            nearest=version_text(nearest),
         ),
     )
 
 
 def _engine(facts: _Facts, version: Version, assumptions: tuple[Text, ...]) -> Engine:
-    held: dict[str, Since[Any]] = {name: _at(getattr(facts, name), version) for name in _BY_VERSION}
+    held: dict[str, Since[Any]] = {name: held_at(getattr(facts, name), version) for name in _BY_VERSION}
     return Engine(
         name=facts.name,
         version=version_text(version),

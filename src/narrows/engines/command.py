@@ -77,10 +77,10 @@ class EngineCommand(msgspec.Struct, frozen=True):
             if taken == "value" or (taken == "truth" and word.text.lower() in _TRUTHS):
                 continue
             name, equals, _ = word.text.partition("=")
-            if _spelled(name) not in names:
+            if spelling_of(name) not in names:
                 kept.append(word.written)
             elif not equals:
-                found = flags.get(_spelled(name))
+                found = flags.get(spelling_of(name))
                 skip = "truth" if found is not None and found.kind == "switch" else "value"
         for flag, value in changes.items():
             if value is not None:
@@ -122,7 +122,7 @@ def read_command(text: str) -> EngineCommand:
     text = text.strip()
     if text.endswith((".yml", ".yaml")) and "\n" not in text and " " not in text:
         return _from_yaml(text)
-    return _from_words(_script(_split(text)))
+    return _from_words(_script(split_words(text)))
 
 
 def _from_words(words: list[Word], version: str | None = None) -> EngineCommand:
@@ -189,7 +189,7 @@ def _arguments(before: list[Word], arguments: list[Word], after: list[Word], ver
             free.append(word)
             continue
         name, equals, value = word.partition("=")
-        spelled = _spelled(name)
+        spelled = spelling_of(name)
         flag = flags.get(spelled)
         opposite = flags.get(spelled.replace("--no-", "--", 1)) if spelled.startswith("--no-") else None
         if opposite is not None and opposite.kind == "switch" and opposite.option:
@@ -227,7 +227,7 @@ def _arguments(before: list[Word], arguments: list[Word], after: list[Word], ver
     )
 
 
-def _spelled(name: str) -> str:
+def spelling_of(name: str) -> str:
     """`--max_model_len` and `--max-model-len` are the same flag."""
     return "--" + name[2:].replace("_", "-") if name.startswith("--") else name
 
@@ -319,15 +319,15 @@ def _containers(value: Any, depth: int, seen: set[int]) -> Iterator[tuple[list[W
 def _words(part: Any) -> list[Word]:
     """A command as a list of words: a string is split as a shell would."""
     if isinstance(part, str):
-        return _split(part)
+        return split_words(part)
     return (
-        [Word(str(word), _quoted(str(word))) for word in part if not isinstance(word, list | dict)]
+        [Word(str(word), quoted_word(str(word))) for word in part if not isinstance(word, list | dict)]
         if isinstance(part, list)
         else []
     )
 
 
-def _quoted(word: str) -> str:
+def quoted_word(word: str) -> str:
     """A word of a list, for a command line: quoted where a shell would read it otherwise, variables left alone."""
     return word if re.fullmatch(r"[\w@%+=:,./~${}()-]+", word) else shlex.quote(word)
 
@@ -336,7 +336,7 @@ def _script(words: list[Word]) -> list[Word]:
     """What a shell's `-c` runs, in place of the shell."""
     texts = [word.text for word in words[:2]]
     if len(texts) == 2 and texts[0].rpartition("/")[2] in ("sh", "bash") and re.fullmatch("-[elux]*c", texts[1]):
-        return [word for script in words[2:] for word in _split(script.text)]
+        return [word for script in words[2:] for word in split_words(script.text)]
     return words
 
 
@@ -363,7 +363,7 @@ def _lines(text: str) -> str:
     return joined.removesuffix("\\")
 
 
-def _split(text: str) -> list[Word]:
+def split_words(text: str) -> list[Word]:
     """A command's words and operators as a shell sees them."""
     text = _lines(text)
     found, at = [], 0

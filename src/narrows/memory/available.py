@@ -49,9 +49,14 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
     pages = pages_of(deployment, shard)
     blocks, needed = pages.blocks(pool), pages.blocks_per_request(deployment.max_length)
     context = known["context_bytes"]
+    tokens = stated_tokens(deployment, pages, pool)
     outside = int(deployment.usable - share - context.value)
     stage: Stage = "started"
-    if shard.weights + kept.tables + kept.activations + kept.runtime + context.value > deployment.usable:
+    if deployment.engine.name == "sglang":
+        from narrows.memory.sglang import sglang_stage
+
+        stage = sglang_stage(deployment, shard.weights, pool, tokens, kept)
+    elif shard.weights + kept.tables + kept.activations + kept.runtime + context.value > deployment.usable:
         stage = "load"
     elif not deployment.engine.whole_prompts and deployment.usable - context.low < share:
         stage = "share"
@@ -69,7 +74,7 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
         reserve=kept,
         kv=_interval(deployment, pool, kept),
         blocks=blocks,
-        tokens=stated_tokens(deployment, pages, pool),
+        tokens=tokens,
         shard=shard,
         pages=pages,
     )

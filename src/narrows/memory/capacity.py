@@ -14,6 +14,7 @@ from narrows.memory.shard import Shard, shards
 
 if TYPE_CHECKING:
     from narrows.memory.llamacpp import Cells
+    from narrows.memory.sglang import TokenPools
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -62,17 +63,21 @@ def capacity(deployment: Deployment, batch: int = 1) -> Capacity:
     )
 
 
-def pages_of(deployment: Deployment, shard: Shard) -> Paging | Cells:
+def pages_of(deployment: Deployment, shard: Shard) -> Paging | Cells | TokenPools:
     """The layout of the pool on the rank of `shard`."""
     if deployment.engine.name == "llama.cpp":
         from narrows.memory.llamacpp import Cells, LlamaShard
 
         assert isinstance(shard, LlamaShard)
         return Cells(shard)
+    if deployment.engine.name == "sglang":
+        from narrows.memory.sglang import token_pools
+
+        return token_pools(deployment, shard.stage)
     return paging(deployment, shard.stage)
 
 
-def stated_tokens(deployment: Deployment, pages: Paging | Cells, kv_bytes: int) -> int:
+def stated_tokens(deployment: Deployment, pages: Paging | Cells | TokenPools, kv_bytes: int) -> int:
     """The "KV cache size" in tokens that this version states for a pool: its meaning changed (`Engine`)."""
     if deployment.engine.tokens_as_concurrency:
         return pages.tokens(kv_bytes, deployment.max_length)

@@ -64,6 +64,11 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         from narrows.memory.llamacpp import llama_reserve
 
         return llama_reserve(deployment, given)
+    if deployment.engine.name == "sglang":
+        from narrows.memory.sglang import sglang_reserve
+
+        found = sglang_reserve(deployment, given)
+        return found if given is not None else _corrected(found, deployment)
     known = coefficients(deployment.engine.name) if given is None else given
     moments = peak(deployment, known)
     runtime, runtime_basis = _runtime(deployment, known)
@@ -243,13 +248,22 @@ def binding(deployment: Deployment, found: list[Shard], kept: Reserve) -> Shard:
     """The rank that decides for all: the fewest sequences fit there; in a pool of given size, the largest ones."""
     if deployment.kv_cache_bytes is not None:
         return max(found, key=lambda shard: (shard.sequence_bytes(deployment.max_length), shard.weights))
-    return binding_shard(found, deployment.budget - kept.claimed, deployment.max_length)
+    return binding_shard(found, share_of(deployment, kept) - kept.claimed, deployment.max_length)
+
+
+def share_of(deployment: Deployment, kept: Reserve) -> int:
+    """Bytes of a device that the engine's share is: of all of it, or (SGLang) of what is free before it loads."""
+    if deployment.engine.name == "sglang":
+        from narrows.memory.sglang import sglang_share
+
+        return sglang_share(deployment, kept)
+    return deployment.budget
 
 
 def claim(deployment: Deployment, shard: Shard, kept: Reserve) -> int:
     """Bytes of a device that the engine takes for itself: its share, or what a pool of given size needs in all."""
     if deployment.kv_cache_bytes is None:
-        return deployment.budget
+        return share_of(deployment, kept)
     return shard.weights + kept.claimed + deployment.kv_cache_bytes
 
 
@@ -268,7 +282,7 @@ def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | No
         shard = binding(deployment, shards(deployment), kept)
     kv, state = batch * shard.kv_bytes(length), batch * shard.state
     share = min(claim(deployment, shard, kept), deployment.usable)
-    outside = 0 if kept.graphs_inside else min(kept.graphs, deployment.usable - share)
+    outside = min(kept.total - kept.claimed, deployment.usable - share)
     return Ledger(
         usable=deployment.usable,
         weights=shard.weights + kept.tables,

@@ -12,7 +12,7 @@ class Reserve(msgspec.Struct, frozen=True):
 
     tables: what the engine loads beside the checkpoint's tensors, and counts as weights.
     graphs_inside: graphs come out of the engine's share; else they come on top, out of what it leaves unclaimed.
-    low, high: 80 % interval of what comes out of its share.
+    low, high: 80 % interval of what comes out of its share. activations_inside: so do activations.
     """
 
     activations: int
@@ -23,6 +23,7 @@ class Reserve(msgspec.Struct, frozen=True):
     low: int
     high: int
     basis: tuple[Text, ...]
+    activations_inside: bool = True
 
     @property
     def total(self) -> int:
@@ -32,4 +33,5 @@ class Reserve(msgspec.Struct, frozen=True):
     @property
     def claimed(self) -> int:
         """What of it comes out of the engine's share of the memory."""
-        return self.total if self.graphs_inside else self.total - self.graphs
+        outside = (0 if self.graphs_inside else self.graphs) + (0 if self.activations_inside else self.activations)
+        return self.total - outside

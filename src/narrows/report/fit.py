@@ -127,7 +127,8 @@ def _engine(one: Candidate) -> list[Part]:
         block=one.kv_block_size,
         concurrency=f"{one.max_concurrency:.2f}",
     )
-    return [Paragraph(said), Paragraph("$ " + one.serve_command, indent=2)]
+    lines = [Paragraph(line, "dim", indent=2) for line in one.log]
+    return [Paragraph(said), *lines, Paragraph("$ " + one.serve_command, indent=2)]
 
 
 def _growth(answer: Fit) -> Bars:

@@ -1,0 +1,53 @@
+"""A start command in place of a model: read, and its options as those of `fit`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from narrows.text import BadInput, Text
+
+if TYPE_CHECKING:
+    from narrows.engines.command import EngineCommand
+
+
+def read_pasted(text: str) -> EngineCommand | None:
+    """The start command in `text`, if it is one: names of models hold no blanks, and configs do not end in .yaml."""
+    if " " not in text.strip() and not text.strip().endswith((".yml", ".yaml")):
+        return None
+    from narrows.engines.llamacpp_command import is_llama_command, read_llama_command
+
+    if is_llama_command(text):
+        return read_llama_command(text)
+    from narrows.engines.sglang_command import is_sglang_command, read_sglang_command
+
+    if is_sglang_command(text):
+        return read_sglang_command(text)
+    from narrows.engines.command import looks_like_command, read_command
+
+    if not looks_like_command(text):
+        return None
+    command = read_command(text)
+    if "$" in command.model:
+        raise BadInput(
+            "the command's model is {name}, which a shell would fill in; put the model's name there",
+            name=command.model[:60],
+        )
+    return command
+
+
+def pasted_options(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
+    """The options of a pasted command that `fit` has too; what it leaves out is said."""
+    options = dict(command.options)
+    if command.version:
+        options["engine"] = f"{command.engine}=={command.version}"
+    if options.get("max_len") == "auto":
+        del options["max_len"]
+    if options.pop("data_parallel", 1) != 1:
+        notes.append(Text("data parallel: every replica is alike; the figures are of one"))
+    if command.ignored:
+        notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
+    options.pop("gpu_layers", None)
+    for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size", "dp_attention"):
+        if options.pop(name, None):
+            notes.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
+    return options
