@@ -179,6 +179,14 @@ def test_state_and_tokens_share_the_pool() -> None:
     assert pools.requests(kv, 1000) == pools.state_slots(kv) // 3
 
 
+def test_layers_without_a_mixer_keep_nothing() -> None:
+    name = "nvidia/Nemotron-H-56B-Base-8K"
+    pools = token_pools(run(name, "h200-sxm", tensor_parallel=8), 0)
+    attention = sum(1 for layer, indices in known(name).kinds for _ in indices if layer.mixer.cache())
+    assert pools.whole == attention * 2 * 1 * 128 * 2
+    assert pools.state > 0
+
+
 def test_an_indexers_key_has_its_own_bytes_and_fp8_keeps_scales() -> None:
     plain = token_pools(run("deepseek-ai/DeepSeek-V3.2", "h200-sxm", tensor_parallel=8), 0)
     assert plain.whole == 61 * (2 * (512 + 64) + 132)

@@ -47,7 +47,7 @@ def pasted_options(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     options.pop("gpu_layers", None)
-    for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size", "dp_attention"):
+    for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
         if options.pop(name, None):
             notes.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
     return options

@@ -69,7 +69,9 @@ def read_sglang_command(text: str) -> EngineCommand:
 
 def _options(words: list[str]) -> tuple[dict[str, Any], list[str]]:
     """(options that bear on memory, flags that do not)."""
-    flags, found, ignored = flag_table(NAME), {}, []
+    flags = flag_table(NAME)
+    found: dict[str, Any] = {}
+    ignored: list[str] = []
     index = 0
     while index < len(words):
         name, equals, value = words[index].partition("=")

@@ -27,6 +27,7 @@ from narrows.models.mixers import (
     LatentAttention,
     Mamba2,
     Mixer,
+    NoMixer,
     Parallel,
 )
 from narrows.models.tensors import CacheRow
@@ -257,9 +258,10 @@ def _known(mixer: Mixer, deployment: Deployment) -> None:
         _known(mixer.attention, deployment)
         _known(mixer.recurrent, deployment)
         return
+    pooled = Attention | LatentAttention | GatedDeltaNet | KimiDelta | Mamba2 | NoMixer
     learned = isinstance(mixer, Attention) and mixer.prompt
     windowed = isinstance(mixer, LatentAttention) and mixer.window is not None
-    if learned or windowed or not isinstance(mixer, Attention | LatentAttention | GatedDeltaNet | KimiDelta | Mamba2):
+    if learned or windowed or not isinstance(mixer, pooled):
         raise BadInput(
             "how SGLang pools the cache of {family} is not known, so narrows does not say how many tokens fit; "
             "'narrows models' tells what one keeps",
