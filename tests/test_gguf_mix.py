@@ -152,3 +152,10 @@ def test_fewer_bits_never_store_more() -> None:
     order = ("IQ1_S", "IQ2_XXS", "IQ2_M", "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "F16", "F32")
     sizes = [stored_as_named(spec, kind).checkpoint_bytes() for kind in order]
     assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize("parallel", ["--tp", "--pp"])
+def test_a_model_in_a_file_type_is_shared_by_devices(parallel: str, cli: Cli) -> None:
+    code, out, err = cli("fit", "deepseek-v3", "--gpu", "h200-sxm", parallel, "8", "--quantization", "Q4_K_M", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["candidates"][0]["fits"]

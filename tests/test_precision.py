@@ -137,10 +137,31 @@ def test_exclusions_match_modules_prefixes_globs_and_bare_names() -> None:
     assert not covered.cover("model.layers.3.mlp.gate_proj")
 
 
-@pytest.mark.parametrize("entry", ["re:(a+)+$", "re:" + "a*" * 9, "re:(", "re:" + "x" * 1000, "*" * 12 + "z"])
+FOREVER = (
+    "(a+)+$",
+    "((a)+.)+X",
+    "(a|[a-z])+X",
+    "(?:a?.){28}X",
+    "(a|a)(a|a)(a|a)*X",
+    "(?x)(a # )\n+.)+X",
+    "a*" * 9,
+    "(",
+)
+
+
+@pytest.mark.parametrize("entry", [*("re:" + one for one in FOREVER), "re:" + "x" * 1000, "*" * 12 + "z"])
 def test_exclusions_that_could_match_forever_are_refused(entry: str) -> None:
     with pytest.raises(BadInput, match="does not evaluate"):
         Exclusions((entry,)).cover("a" * 60)
+
+
+def test_alternatives_that_meet_the_same_letters_count_as_often_as_they_are() -> None:
+    with pytest.raises(BadInput, match="too many expressions"):
+        Exclusions(("re:" + "(.|.)" * 28 + "X",)).cover("a" * 60)
+    assert Exclusions((r"re:.*\.(0|1|10|11|12)\.(?:self_attn|mlp)\.(q|k|v|gate|up)_proj",)).cover(
+        "layers.11.mlp.up_proj"
+    )
+    assert Exclusions((r"re:(?:(?!visual|audio).)*gate$",)).cover("layers.0.mlp.gate")
 
 
 @pytest.mark.parametrize(

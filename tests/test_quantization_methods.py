@@ -147,6 +147,12 @@ def test_compressed_tensors_prefers_names_to_expressions_and_these_to_classes() 
     assert [bits(spec, role) for role in ("mlp.up", "mlp.down", "head", "attention.v")] == [4.13, 16, 16, 8]
 
 
+def test_compressed_tensors_whose_weights_are_stored_whole_are_refused() -> None:
+    q = {"quant_method": "compressed-tensors", "format": "dense", "config_groups": {"a": {"weights": FP8}}}
+    with pytest.raises(BadInput, match="format"):
+        read(q)
+
+
 def test_compressed_tensors_of_some_modules_leaves_the_others() -> None:
     group = {"targets": ["re:.*mlp.*"], "format": "nvfp4-pack-quantized"}
     weights = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}

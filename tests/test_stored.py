@@ -608,6 +608,15 @@ def test_weights_without_a_config_are_refused(given: str, tmp_path: Path, cli: C
     assert err.count("\n") == 1
 
 
+def test_an_adapter_alone_sends_to_the_model_it_belongs_to(tmp_path: Path, cli: Cli) -> None:
+    write(tmp_path / "adapter_model.safetensors", {"base_model.model.layers.0.q_proj.lora_A.weight": ("F32", (8, 64))})
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "base_model_name_or_path": "a/b"}))
+    code, _, err = cli("models", str(tmp_path))
+    assert code == 2
+    assert "holds an adapter" in err
+    assert "base_model_name_or_path" in err
+
+
 def test_a_broken_file_is_refused_in_one_line_that_says_how_to_go_on(tmp_path: Path, cli: Cli) -> None:
     path = folder(tmp_path / "m", llama())
     with open(path + "/model.safetensors", "r+b") as file:

@@ -31,12 +31,8 @@ def key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 BY_SUMS = frozenset(
     """
-    apertus1p5 axk1 bert bert-generation big_bird biogpt blip camembert cpmant data2vec-text deepseek_v4 electra
-    encoder-decoder ernie ernie4_5_vl_moe evolla git gpt_neox_japanese hrm_text janus kimi_k25 led longcat_flash
-    longt5 megatron-bert mistral_large4 mt5 nemotron_h_omni nllb-moe pi0 pop2piano prophetnet rembert roberta
-    roberta-prelayernorm roc_bert roformer rwkv seamless_m4t seamless_m4t_v2 speech-encoder-decoder speecht5
-    switch_transformers t5 udop umt5 video_llava vision-encoder-decoder voxtral_realtime xlm xlm-roberta
-    xlm-roberta-xl xmod
+    apertus1p5 axk1 blip camembert deepseek_v4 ernie4_5_vl_moe hrm_text janus kimi_k25 longcat_flash
+    mistral_large4 nemotron_h_omni nllb-moe pi0 switch_transformers video_llava xlm-roberta
     """.split()  # noqa: SIM905
 )
 """Families some of whose tensors are not told apart by name: totals are the files', and what is not placed is said."""
@@ -79,7 +75,8 @@ def test_every_tensor_finds_its_place_and_fills_it(row: dict[str, Any]) -> None:
     assert spec.stored is not None
     assert spec.checkpoint_bytes() == sum(one.bytes for one in tensors)
     if config["model_type"] in BY_SUMS:
-        assert spec.stored.unattributed_tensors or spec.assumptions != plain.assumptions or spec.measured is not None
+        said = spec.stored.unattributed_tensors or spec.assumptions != plain.assumptions or spec.measured is not None
+        assert said or spec.checkpoint_bytes() == 2 * plain.unique_parameters()
         return
     assert spec.stored.unattributed_tensors == 0
     assert spec.assumptions == plain.assumptions

@@ -67,7 +67,11 @@ def _cuts(model: ModelSpec) -> Iterator[tuple[Tensor, Scheme]]:
     for layer, indices in model.kinds:
         for tensor in layer.tensors():
             if tensor.use == "linear" and tensor.shards > 1:
-                schemes = {s.scheme for i in indices for s in model.shares(names[tensor.role], tensor, i)}
+                schemes: list[Scheme] = []
+                for share in (one for i in indices for one in model.shares(names[tensor.role], tensor, i)):
+                    # a scheme by tensor (a GGUF file type) has a table, and no hash
+                    if share.scheme not in schemes:
+                        schemes.append(share.scheme)
                 yield from ((tensor, scheme) for scheme in schemes)
 
 

@@ -4,53 +4,17 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from math import comb
 
 import msgspec
 
+from narrows.precision.expressions import compiled
 from narrows.precision.schemes import Scheme
 from narrows.text import BadInput
 
 _STEPS = 150_000
 """Steps that matching one name against all expressions may take at worst; configs seen need some hundreds."""
-_CALL = 300
-"""Steps that any match costs at least."""
-_NAME = 60
-"""A usual module name has about so many characters."""
-_SAME = 8
-"""And no letter more often than so."""
 _WRAPPERS = frozenset({"model", "language_model", "text_model"})
 """Words before a decoder's layers that one tool writes and the next leaves out."""
-
-
-def _pattern(expression: str, entry: str) -> tuple[re.Pattern[str], int]:
-    """Compile an entry that came from a file; also the steps it may take on one name at worst.
-
-    Many or nested repetitions could match for hours: they are refused (references to groups, too).
-    """
-    repeats = len(re.findall(r"[*+{]|(?<![(*+}?])\?", expression))
-    nested = re.search(r"[*+}?]\)[*+{?]|\\[1-9]|\(\?P[=<]", expression)
-    if len(expression) <= 300 and repeats <= 4 and expression.count("|") <= 64 and not nested:
-        try:
-            return re.compile(expression), _CALL + _steps(expression)
-        except (re.error, OverflowError, RecursionError):
-            pass
-    raise BadInput(
-        "quantization_config excludes modules by '{entry}', which narrows does not evaluate; name the modules instead",
-        entry=entry[:80],
-    )
-
-
-def _steps(expression: str) -> int:
-    """Steps of backtracking on a usual name at worst: every way to share its letters out to the repetitions.
-
-    A star before a letter can stop only where that letter stands, and a star at the end need not stop.
-    """
-    core = re.sub(r"(\.[*+])?(\(\\\.\|\$\)|\$)?$", "", expression)
-    repeats = len(re.findall(r"[*+{]|(?<![(*+}?])\?", core))
-    stopped = len(re.findall(r"\.[*+]\??(?:\(\?:|\()*(?:[A-Za-z0-9_]|\\[.d])", core))
-    ways = _SAME if stopped == repeats else _NAME
-    return _NAME * comb(ways, max(repeats - 1, 0)) if repeats else 0
 
 
 def _bare(pieces: list[str]) -> list[str]:
@@ -83,7 +47,7 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
         for number, entry in enumerate(self.entries):
             plain = entry.rstrip(".")
             if entry.startswith("re:"):
-                made, cost = _pattern(entry[3:], entry)
+                made, cost = compiled(entry[3:], entry)
             elif "*" not in entry:
                 if "." in plain:
                     pieces = plain.split(".")
@@ -98,7 +62,7 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
                 starts.setdefault(".".join(_bare(entry[:-1].split("."))), number)
                 continue
             else:
-                made, cost = _pattern(re.escape(entry).replace(r"\*", ".*") + r"(\.|$)", entry)
+                made, cost = compiled(re.escape(entry).replace(r"\*", ".*") + r"(\.|$)", entry)
             steps += cost
             if steps > _STEPS:
                 raise BadInput(

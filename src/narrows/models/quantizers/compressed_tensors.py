@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narrows.models.fields import Fields
 from narrows.models.module_schemes import HEAD_AGAIN
-from narrows.models.quantizers.rule import Rule, block, group, kv_format, members, word
+from narrows.models.quantizers.rule import Rule, block, group, kv_format, members, unread, word
 from narrows.precision import FORMATS, UNQUANTIZED, CompressedInt, Fp8Block, Fp8Scaled, Nvfp4, Scheme
 from narrows.precision.floats import Microscaled
 from narrows.precision.integers import Int8Scaled, Marlin24, Sparse24
@@ -93,6 +93,11 @@ def _scheme(own: Fields, q: Fields) -> Scheme:
     size = group(weights, default=None)
     if not strategy:
         strategy = "tensor" if size == -1 else "group"
+    if layout == "dense":
+        # scales beside weights that are stored whole: what of them a file holds, its header alone tells
+        raise unread(
+            q, "format", "pack-quantized, int-quantized, float-quantized, naive-quantized, nvfp4-pack-quantized"
+        )
     if layout == "marlin-24" and kind == "int" and bits in (4, 8):
         return Marlin24(size, bits)
     if kind == "float" and bits == 8:

@@ -123,7 +123,7 @@ def _patterns(slots: dict[Place, Slot]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {role: (role,) for role, _ in slots if role not in names}
     by_name: dict[str, list[str]] = defaultdict(list)
     for role in sorted(roles):
-        by_name[canonical(names[role])].append(role)
+        by_name[canonical(pattern_of(names[role])[0])].append(role)
     found.update({name: tuple(group) for name, group in by_name.items()})
     for group, leaves in SPLITS:
         for ending in ("", ".bias"):
@@ -221,8 +221,10 @@ def _target(
     for base in bases(pattern):
         roles = patterns.get(base)
         if roles is not None:
-            slot = slots.get((roles[0], None)) or next(slot for (role, _), slot in slots.items() if role == roles[0])
-            return _Target(slot.component, roles, layered, base == pattern or not packed)
+            # not every name of a layer starts with `layers.{}.`: `bert.encoder.layer.{}.`
+            outer = slots.get((roles[0], None))
+            slot = outer or next(slot for (role, _), slot in slots.items() if role == roles[0])
+            return _Target(slot.component, roles, outer is None, base == pattern or not packed)
     component = component_by_words(pattern, towers)
     if component == "head" and spec.head_tied:
         component = "head, stored again"

@@ -38,6 +38,12 @@ def read_local(path: str, progress: Progress | None = None) -> Inventory | None:
 def no_config(path: str) -> BadInput:
     """The refusal of weights without a config."""
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    if os.path.exists(os.path.join(folder, "adapter_config.json")):
+        return BadInput(
+            "'{path}' holds an adapter (such as LoRA) and no model: give the model that its adapter_config.json names "
+            "as 'base_model_name_or_path'",
+            path=printable(folder)[-100:],
+        )
     return BadInput(
         "'{path}' holds weights and no config.json: the tensors alone do not tell the structure; put the model's "
         "config.json beside them (it is on the model's page)",
