@@ -98,6 +98,8 @@ def exception_of(family: str, config: Values) -> str:
     """Why the cache of transformers is not what a server would keep: then only parameters are compared."""
     if family == "falcon" and config.get("new_decoder_architecture"):
         return "transformers repeats every group's keys and values before it caches them; engines cache them once"
+    if family == "qwen3_vl_moe" and config["text_config"].get("sliding_window"):
+        return "transformers cuts the cache at a window that its masks, and its own files, do not have"
     if family == "minimax" and config.get("sliding_window"):
         return "transformers masks beyond the window, yet its cache keeps all tokens"
     return ""

@@ -119,6 +119,8 @@ def _active(model: PreTrainedModel, config: PreTrainedConfig, total: int) -> int
             counted |= {id(one) for one in module.parameters()}
             routed += held - held * min(top_k, len(module)) // len(module)
     numbers = {n for name in _EXPERTS if isinstance(n := getattr(text, name, None), int)}
+    # LongCat-Flash gives experts that do nothing weights of their own, beside those that do something
+    numbers |= {n + idle for n in numbers if isinstance(idle := getattr(text, "zero_expert_num", None), int)}
     for name, one in model.named_parameters():
         stacked = (one.dim() == 3 and one.shape[1] > 1) or re.search(r"(^|\.)experts\.[^.]*$", name)
         if id(one) not in counted and stacked and one.shape[0] in numbers and "shared" not in name:
@@ -153,19 +155,20 @@ def _inputs(model: PreTrainedModel, config: PreTrainedConfig, length: int) -> di
 
 
 def elements(cache: Any) -> int:
-    """Elements of all tensors that a cache holds, each once."""
+    """Elements of all tensors that a cache lists."""
     return sum(math.prod(tensor.shape) for tensor in _tensors(cache, set()))
 
 
 def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        # a counter is no part of what is cached; a key that is the value as well stands under both names
+        if value.dim():
+            yield value
+        return
     if id(value) in seen:
         return
     seen.add(id(value))
-    if isinstance(value, torch.Tensor):
-        # a counter is no part of what is cached
-        if value.dim():
-            yield value
-    elif isinstance(value, list | tuple):
+    if isinstance(value, list | tuple):
         for one in value:
             yield from _tensors(one, seen)
     elif isinstance(value, dict):

@@ -294,7 +294,7 @@ def test_models_and_fit_tell_of_the_encoders_cache(cli: Cli, tmp_path: Path) -> 
     ("config", "changes"),
     [
         (T5, {"architectures": ["T5EncoderModel"]}),
-        (ROBERTA, {"architectures": ["RobertaForSequenceClassification"]}),
+        (ROBERTA, {"architectures": ["RobertaForMultipleChoice"]}),
         ({**BART, "model_type": "seamless_m4t"}, {"architectures": ["SeamlessM4TForTextToSpeech"]}),
         (QWEN2_AUDIO, {"text_config": {**QWEN2_AUDIO}}),
         (QWEN2_AUDIO, {"text_config": T5}),

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from narrows.models.catalogue import CatalogueEntry, catalogue_entry
+from narrows.models.class_heads import as_its_class, plain
 from narrows.models.fields import Fields
 from narrows.models.module_schemes import as_written, called_quantized
 from narrows.models.paths import gguf_of, looks_like_path, short, weights_of
@@ -265,6 +266,8 @@ def read_config(
         assumptions.append(
             Text("class {name} is read as {family}, as its model_type says", name=str(architecture)[:60], family=kind)
         )
+    spec, notes = as_its_class(spec, str(architecture), kind)
+    assumptions += notes
     if spec.precision.assumed:
         assumptions.append(Text("the file names no data type; {dtype} is assumed", dtype=spec.precision.dtype.name))
     assumptions += spec.precision.notes
@@ -318,12 +321,7 @@ def _is_class_of(architecture: str, family: str) -> bool:
         "speech_to_text": "speech2text",
         "nemo_speechlm": "nemotron",
     }.get(family, family.removesuffix("_text"))
-    return architecture == family or _plain(architecture).startswith(_plain(base))
-
-
-def _plain(name: str) -> str:
-    """Letters and digits of a name: Qwen2_5_VLForConditionalGeneration and qwen2_5_vl begin alike."""
-    return "".join(filter(str.isalnum, name.lower()))
+    return architecture == family or plain(architecture).startswith(plain(base))
 
 
 _TELLING = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from narrows.models.class_heads import note_of
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, Mixer, Uncached
@@ -213,15 +214,19 @@ def adapters(c: Fields, before: str) -> tuple[Tower, ...]:
 def read(c: Fields, model_type: str) -> ModelSpec:
     """Any of them, as a language model."""
     bert, name = BERTS[model_type], class_of(c)
-    if name and not name.endswith(_LANGUAGE_MODELS):
+    bare = note_of(name, model_type) if name else None
+    if name and bare is None and not name.endswith(_LANGUAGE_MODELS):
         raise BadInput(
             "class {name} has no language-model head; narrows reads this family as a language model only: give the "
             "config of one, or take 'architectures' out of the file",
             name=name[:60],
         )
     last, tied = head(c, bert)
+    if bare is not None:
+        # a classifier begins with a layer like the pooler
+        last = pooler(c.size("hidden_size")) if bert.pooled else []
     crossed = c.flag("add_cross_attention", False) and c.flag("is_decoder", False)
-    return whole_model(
+    spec = whole_model(
         c,
         layers_of(c, bert, crossed=crossed),
         (*inside(c, bert), *last),
@@ -232,3 +237,4 @@ def read(c: Fields, model_type: str) -> ModelSpec:
         max_length=c.size("max_position_embeddings"),
         towers=adapters(c, "roberta.") if model_type == "xmod" else (),
     )
+    return spec if bare is None else msgspec.structs.replace(spec, assumptions=(bare,))

@@ -10,6 +10,7 @@ from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, Mixer
 from narrows.models.quantization import read_precision
+from narrows.models.readers.tying import text_says
 from narrows.models.spec import Layer, LayerGroup, ModelSpec, Norms
 from narrows.models.tensors import Tensor
 from narrows.precision import format_of
@@ -62,14 +63,15 @@ def windowed(full: Attention, window: int | None, kinds: Sequence[str]) -> list[
 def text_part(c: Fields, *, tied: bool | None = False) -> Fields:
     """The decoder's fields of a multimodal config, with what only the top of the file says.
 
-    tied: the default of `tie_word_embeddings` at the top, where it counts (None: it counts in the text part).
+    tied: the default of `tie_word_embeddings` at the top, where it counts (None: it counts in the text part; see
+    `tying` for files of which it does not).
     """
     text = c.nested("text_config")
     for name in ("torch_dtype", "dtype", "quantization_config"):
         value = c.raw(name)
         if text.stated(name) is None:
             text.values = {**text.values, name: value}
-    if tied is not None:
+    if tied is not None and not text_says(c):
         text.values = {**text.values, "tie_word_embeddings": c.raw("tie_word_embeddings", default=tied)}
     text.defaulted = c.defaulted
     return text

@@ -11,6 +11,7 @@ from narrows.models.fields import Fields
 from narrows.models.readers import inside, reader_of, texts
 from narrows.models.readers.families import FAMILIES, Family
 from narrows.models.readers.towers import Body, vision
+from narrows.models.readers.tying import text_says
 from narrows.models.spec import ModelSpec, Tower
 from narrows.text import BadInput
 
@@ -80,6 +81,8 @@ def text_of(c: Fields, family: Family) -> ModelSpec:
     text = c
     if not (family.flat and c.raw("text_config") is None):
         text = c.nested(family.text_field)
+        # a file of the flat kind, saved anew, says of its decoder at the top what the text part says; that one counts
+        c.read |= set(text.values)
         text.values = {**{name: c.raw(name) for name in _BESIDE}, **_stated(text)}
         text.defaulted = c.defaulted
     kind = text.raw("model_type", default=family.text) if text is not c else family.text
@@ -114,7 +117,7 @@ def _inner(text: Fields, c: Fields) -> list[object]:
 def _tie(c: Fields, text: Fields, family: Family) -> None:
     if family.tied == "never":
         text.values = {**text.values, "tie_word_embeddings": False}
-    elif family.tied != "text":
+    elif family.tied != "text" and not text_says(c):
         top = c.flag("tie_word_embeddings", family.tied_default)
         if family.tied == "both" and text.flag("tie_word_embeddings", family.tied_default) != top:
             raise BadInput(

@@ -108,7 +108,7 @@ def read_qwen3_vl(c: Fields) -> ModelSpec:
 def read_qwen3_vl_moe(c: Fields) -> ModelSpec:
     """Qwen3-VL, sparse."""
     text = text_part(c)
-    text.read.add("sliding_window")  # the class sets it to null, whatever the file says
+    text.read.add("sliding_window")  # attention sees everything, whatever the file says
     layers, bias = text.layers("num_hidden_layers"), text.flag("attention_bias", False)
     full = attention(text, kv_heads=16, qk_norm=True, qkv_bias=bias, out_bias=bias)
     parts = routed(text, layers, experts(text, 60, 4), dense(text))
