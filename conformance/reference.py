@@ -37,6 +37,10 @@ _TOP_K = (
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
 
 
+_TWO_SETS = ("ernie4_5_vl_moe", "muse_spark")
+"""Models with experts for words and others for pictures: what one token's pass touches depends on what it is."""
+
+
 class Reference(msgspec.Struct, frozen=True):
     """One model as transformers builds it.
 
@@ -95,7 +99,7 @@ def measure(model: type[PreTrainedModel], config: PreTrainedConfig) -> Reference
 
 
 def _table(model: PreTrainedModel) -> int | None:
-    if model.config.model_type.endswith("encoder-decoder"):
+    if model.config.model_type.endswith("encoder-decoder") or {"encoder", "decoder"} <= set(model.config.sub_configs):
         return None  # two models with a table each
     try:
         found = model.get_input_embeddings()
@@ -110,7 +114,7 @@ def _active(model: PreTrainedModel, config: PreTrainedConfig, total: int) -> int
     routed = 0
     text = config.get_text_config(decoder=True)
     top_k = next((k for name in _TOP_K if isinstance(k := getattr(text, name, None), int)), None)
-    if top_k is None:
+    if top_k is None or config.model_type in _TWO_SETS:
         return None
     counted: set[int] = set()
     for owner, module in model.named_modules():
