@@ -40,12 +40,13 @@ _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_exp
 class Reference(msgspec.Struct, frozen=True):
     """One model as transformers builds it.
 
-    total, embedding, active: unique parameters, those of the input embedding, those one token's pass touches (None:
-    no experts). cache: elements by sequence length, constant state included (transformers keeps it in the cache).
+    total, embedding, active: unique parameters, those of the decoder's input embedding (None: the class does not tell
+    it), those one token's pass touches (None: no experts). cache: elements by sequence length, constant state included
+    (transformers keeps it in the cache).
     """
 
     total: int
-    embedding: int
+    embedding: int | None
     active: int | None
     cache: dict[int, int]
 
@@ -88,10 +89,20 @@ def measure(model: type[PreTrainedModel], config: PreTrainedConfig) -> Reference
     empty = built(model, config, "meta")
     # a tied weight is one parameter, and parameters() names each once
     total = sum(one.numel() for one in empty.parameters())
-    embedding = empty.get_input_embeddings()
-    table = embedding.weight.numel() if isinstance(getattr(embedding, "weight", None), torch.Tensor) else 0
+    table = _table(empty, config)
     runnable = built(model, config, "cpu") if total <= LARGEST_RUN else empty
     return Reference(total, table, _active(empty, config, total), dict(_caches(runnable, config)))
+
+
+def _table(model: PreTrainedModel, config: PreTrainedConfig) -> int | None:
+    """Parameters of the table that the decoder's tokens are looked up in."""
+    try:
+        own = model.get_decoder() if config.is_encoder_decoder else model
+        weight = getattr(own.get_input_embeddings(), "weight", None)
+    except (AttributeError, NotImplementedError):
+        return None
+    # Dia and MusicGen embed several channels, and have no one table
+    return weight.numel() if isinstance(weight, torch.Tensor) else None
 
 
 def _active(model: PreTrainedModel, config: PreTrainedConfig, total: int) -> int | None:
