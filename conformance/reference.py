@@ -44,9 +44,9 @@ _TWO_SETS = ("ernie4_5_vl_moe", "muse_spark")
 class Reference(msgspec.Struct, frozen=True):
     """One model as transformers builds it.
 
-    total, embedding, active: unique parameters, those of the input embedding (None: the class names none), those one
-    token's pass touches (None: no experts). cache: elements by sequence length, constant state included (transformers
-    keeps it in the cache).
+    total, embedding, active: unique parameters, those of the decoder's input embedding (None: the class does not tell
+    it), those one token's pass touches (None: no experts). cache: elements by sequence length, constant state included
+    (transformers keeps it in the cache).
     """
 
     total: int
@@ -93,20 +93,20 @@ def measure(model: type[PreTrainedModel], config: PreTrainedConfig) -> Reference
     empty = built(model, config, "meta")
     # a tied weight is one parameter, and parameters() names each once
     total = sum(one.numel() for one in empty.parameters())
-    table = _table(empty)
+    table = _table(empty, config)
     runnable = built(model, config, "cpu") if total <= LARGEST_RUN else empty
     return Reference(total, table, _active(empty, config, total), dict(_caches(runnable, config)))
 
 
-def _table(model: PreTrainedModel) -> int | None:
-    if model.config.model_type.endswith("encoder-decoder") or {"encoder", "decoder"} <= set(model.config.sub_configs):
-        return None  # two models with a table each
+def _table(model: PreTrainedModel, config: PreTrainedConfig) -> int | None:
+    """Parameters of the table that the decoder's tokens are looked up in."""
     try:
-        found = model.get_input_embeddings()
-    except NotImplementedError:
+        own = model.get_decoder() if config.is_encoder_decoder else model
+        weight = getattr(own.get_input_embeddings(), "weight", None)
+    except (AttributeError, NotImplementedError):
         return None
-    weight = getattr(found, "weight", None)
-    return weight.numel() if isinstance(weight, torch.Tensor) and weight.dim() == 2 else None
+    # Dia and MusicGen embed several channels, and have no one table
+    return weight.numel() if isinstance(weight, torch.Tensor) else None
 
 
 def _active(model: PreTrainedModel, config: PreTrainedConfig, total: int) -> int | None:

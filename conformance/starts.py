@@ -9,7 +9,12 @@ from typing import Any
 
 _EVERY_FOURTH = ["linear_attention", "linear_attention", "linear_attention", "full_attention"]
 
+_DECODER = {"model_type": "bert", "is_decoder": True, "add_cross_attention": True}
+"""A decoder that hears its encoder: a class made of two configurations builds one that does not, and cannot run it."""
+
 STARTS: dict[str, dict[str, Any]] = {
+    "encoder-decoder": {"encoder": {"model_type": "bert"}, "decoder": _DECODER},
+    "vision-encoder-decoder": {"encoder": {"model_type": "vit"}, "decoder": _DECODER},
     # a cache needs one layer of attention
     "bamba": {"attn_layer_indices": [9, 18, 27]},
     "granitemoehybrid": {"layer_types": _EVERY_FOURTH * 8, "num_local_experts": 8, "num_experts_per_tok": 2},

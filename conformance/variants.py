@@ -63,9 +63,18 @@ def _changed(known: Values, dice: random.Random, works: Callable[[Values], bool]
             step = concept(here, dice)
             for name in reversed(path):
                 step = {name: step} if step else {}
+            step = _agreeing(known, step)
             if step and works(joined(kept, step)):
                 kept = joined(kept, step)
     return kept
+
+
+def _agreeing(known: Values, step: Values) -> Values:
+    """A change of the decoder's sizes moves the copies of them at the top, where a class has those (Ovis 2)."""
+    inner = step.get("text_config")
+    if not isinstance(inner, dict):
+        return step
+    return {**step, **{name: inner[name] for name in _present(known, ("hidden_size", "vocab_size")) if name in inner}}
 
 
 def _paths(known: Values, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -82,7 +82,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     if not deployment.engine.measured and given is None:
         scale *= UNMEASURED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
-    basis = [_peak_basis(deployment, moments, known), runtime_basis]
+    basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
     if deployment.engine.counts_reserved:
         label = deployment.engine.label
         basis.append(Text("{engine} counts what its allocator has reserved: the peak can be larger", engine=label))
@@ -212,6 +212,18 @@ def error_name(deployment: Deployment) -> str:
     if deployment.count == 1 and device.vendor == "nvidia" and device.memory_kind == "device" and text_alone:
         return "reserve_error"
     return "reserve_error_beyond_sorted" if deployment.engine.sampler == "sort" else "reserve_error_beyond"
+
+
+def _whole_towers(deployment: Deployment) -> list[Text]:
+    """What is said of towers that the engine may cut, and that are counted uncut.
+
+    vLLM cuts a tower's layers as it cuts the decoder's (mm_encoder_tp_mode "weights", its default), where the tower's
+    code can: which one can is not on record.
+    """
+    looking = any(one.served and not one.reads and one.name.endswith("tower") for one in deployment.model.towers)
+    if deployment.tensor_parallel == 1 or not looking:
+        return []
+    return [Text("weights: towers beside the decoder are counted whole on every rank, though the engine may cut them")]
 
 
 def _peak_basis(deployment: Deployment, moments: Peak, known: Coefficients) -> Text:
