@@ -15,6 +15,7 @@ _DECODER = {"model_type": "bert", "is_decoder": True, "add_cross_attention": Tru
 STARTS: dict[str, dict[str, Any]] = {
     "encoder-decoder": {"encoder": {"model_type": "bert"}, "decoder": _DECODER},
     "vision-encoder-decoder": {"encoder": {"model_type": "vit"}, "decoder": _DECODER},
+    "speech-encoder-decoder": {"encoder": {"model_type": "wav2vec2"}, "decoder": _DECODER},
     # a cache needs one layer of attention
     "bamba": {"attn_layer_indices": [9, 18, 27]},
     "granitemoehybrid": {"layer_types": _EVERY_FOURTH * 8, "num_local_experts": 8, "num_experts_per_tok": 2},
@@ -24,10 +25,5 @@ STARTS: dict[str, dict[str, Any]] = {
     "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 8, "moe_topk": 2},
     "lfm2_moe": {"layer_types": ["conv", "conv", "conv", "full_attention"] * 8},
     "ministral": {"head_dim": 128},
-    # a decoder that is given in part would lose what makes it one
-    **{
-        family: {"decoder": {"is_decoder": True, "add_cross_attention": True}}
-        for family in ("encoder-decoder", "vision-encoder-decoder", "speech-encoder-decoder")
-    },
     "nemotron": {"num_key_value_heads": 8, "head_dim": 128},
 }
