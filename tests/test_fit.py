@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +13,8 @@ from narrows import api
 from narrows.answers.fit import Fit, fit
 from narrows.text import BadInput
 from narrows.units import GIB
+
+from .conftest import LLAMA
 
 
 def chapter() -> Fit:
@@ -215,3 +220,11 @@ def test_more_at_once_than_the_engine_runs_by_itself_is_told() -> None:
 def test_a_model_that_only_a_shell_knows_is_asked_for(name: str) -> None:
     with pytest.raises(BadInput, match="a shell would fill in"):
         fit(f"vllm serve {name} --max-model-len 8192", "l40s")
+
+
+def test_a_checkpoint_that_the_engine_does_not_load_is_not_said_to_start(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA | {"quantization": {"group_size": 64, "bits": 4}}))
+    answer = fit(str(path), "l40s")
+    assert answer.candidates[0].starts == "fails at load"
+    assert any("does not load checkpoints" in str(text) for text in answer.assumptions)

@@ -343,7 +343,7 @@ def _candidate(
         max_batch=room.max_batch,
         max_length=room.max_length,
         max_length_batch=batch or 1,
-        starts=starts_of(begun, room, load),
+        starts=starts_of(deployment, begun, room, load),
         kv_tokens=room.kv_tokens,
         kv_blocks=room.blocks,
         kv_block_size=room.pages.block,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from narrows.deployment import Deployment
+from narrows.engines.on_load import refuses
 from narrows.memory import Capacity, Start, reserve
 from narrows.memory.ledger import share_of
 from narrows.text import Text
@@ -34,8 +35,10 @@ def verdict_of(fits: bool, room: Capacity, load: int) -> Verdict:
     return "this load does not fit" if room.max_batch < load else "the engine does not start"
 
 
-def starts_of(begun: Start, room: Capacity, load: int) -> Starts:
+def starts_of(deployment: Deployment, begun: Start, room: Capacity, load: int) -> Starts:
     """What the engine does at its start, and under `load` sequences of the longest length."""
+    if refuses(deployment.model, deployment.engine.name):
+        return "fails at load"
     if begun.stage == "started":
         return "starts" if room.max_batch >= load else "starts, but will preempt at this load"
     failures: dict[str, Starts] = {

@@ -43,6 +43,16 @@ def as_kept(model: ModelSpec, wanted: str | None, engine: str, assumptions: list
     return msgspec.structs.replace(model, precision=msgspec.structs.replace(precision, scheme=scheme), measured=None)
 
 
+def refuses(model: ModelSpec, engine: str) -> bool:
+    """Whether the engine does not load a checkpoint that is quantized so, whatever memory there is."""
+    precision = model.precision
+    if precision.scheme is UNQUANTIZED or not precision.method:
+        return False
+    from narrows.engines.quantization import loads
+
+    return not loads(engine, precision.method)
+
+
 def _made_on_load(model: ModelSpec, wanted: str, engine: str, assumptions: list[Text]) -> ModelSpec:
     """An unquantized checkpoint whose weights the engine quantizes while it loads them."""
     from narrows.engines.quantization import methods_on_load, on_load
