@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from narrows.models import load_model, read_config
-from narrows.precision import Awq, Exclusions, Fp8Block, Gptq, Mxfp4, Nvfp4, format_of
+from narrows.precision import Exclusions, format_of
+from narrows.precision.floats import Fp8Block, Mxfp4, Nvfp4
+from narrows.precision.integers import Awq, Gptq
 from narrows.text import BadInput
 
 

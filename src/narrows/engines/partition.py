@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from narrows.models import ModelSpec
 from narrows.models.dialects import DIALECTS
 from narrows.models.tensors import Tensor
-from narrows.precision import Awq, CompressedInt, Fp8Block, Gptq, Scheme
-from narrows.precision.integers import GroupedInt
+from narrows.precision import Scheme
+from narrows.precision.floats import Fp8Block
+from narrows.precision.integers import Awq, CompressedInt, Gptq, GroupedInt
 from narrows.text import BadInput, Text
 
 _BY_ROW = (".o", ".down", ".out")

@@ -8,10 +8,10 @@ from typing import Literal
 
 import msgspec
 
-from narrows.precision import Fp8Block, Fp8Scaled, Nvfp4, Scheme
+from narrows.precision import Scheme
 from narrows.precision.averages import BitsPerWeight
 from narrows.precision.bitsandbytes import Bnb4
-from narrows.precision.floats import Microscaled
+from narrows.precision.floats import Fp8Block, Fp8Scaled, Microscaled, Nvfp4
 from narrows.precision.integers import Int8Scaled
 from narrows.precision.schemes import F32
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from narrows.deployment import Deployment
 from narrows.memory.activations import deepstack_levels
 from narrows.models.mixers import Attention, Chain, CompressedAttention, LatentAttention, Looped
-from narrows.precision import UNQUANTIZED, Mxfp4
+from narrows.precision import UNQUANTIZED
 
 _MXFP4_COLUMNS = 256
 _MARLIN_ROWS = 128
@@ -69,6 +69,10 @@ def padding_bytes(deployment: Deployment) -> int:
     table 13.466 GiB, and a server reports 13.47. Other devices run Marlin, which also pads the experts' width to 128.
     """
     model, total = deployment.model, 0
+    if model.precision.scheme is UNQUANTIZED:
+        return 0
+    from narrows.precision.floats import Mxfp4
+
     if not isinstance(model.precision.scheme, Mxfp4):
         return 0
     device = deployment.accelerator

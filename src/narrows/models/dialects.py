@@ -7,7 +7,6 @@ file. Source of the names: the state dicts of the model classes in transformers 
 from __future__ import annotations
 
 from narrows.models.dialects_inside import WAYS, Dialects
-from narrows.models.dialects_older import OLDER
 
 _LAYER = "model.layers.{}."
 
@@ -350,7 +349,6 @@ _COMMON: dict[str, dict[str, str]] = {
         ".mlp.",
         ".feed_forward.",
     ),
-    **OLDER,
 }
 
 INNER = ("llama", "mixtral", "granitemoe", "phi3", "nemotron_h")
@@ -373,6 +371,7 @@ class _Dialects(Dialects):
 
     def _rarer(self) -> dict[str, dict[str, str]]:
         from narrows.models.dialects_bert import BERT
+        from narrows.models.dialects_older import OLDER
         from narrows.models.dialects_recent import recent
         from narrows.models.dialects_remote import remote
         from narrows.models.dialects_seeing import seeing
@@ -381,6 +380,7 @@ class _Dialects(Dialects):
         from narrows.models.dialects_varied import varied
 
         made = {
+            **OLDER,
             **recent(_DECODER, _DEEPSEEK),
             **varied(_DECODER, _DEEPSEEK, self["lfm2"]),
             **seeing(_DECODER, _DEEPSEEK),

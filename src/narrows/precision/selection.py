@@ -7,7 +7,6 @@ from functools import cached_property
 
 import msgspec
 
-from narrows.precision.expressions import compiled
 from narrows.precision.schemes import Scheme
 from narrows.text import BadInput
 
@@ -39,6 +38,9 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
     def _compiled(
         self,
     ) -> tuple[dict[str, int], dict[str, int], dict[str, int], dict[str, int], tuple[tuple[int, re.Pattern[str]], ...]]:
+        # most configs name modules without expressions, or none at all
+        from narrows.precision.expressions import compiled
+
         literal: dict[str, int] = {}
         tails: dict[str, int] = {}
         single: dict[str, int] = {}

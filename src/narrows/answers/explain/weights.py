@@ -5,7 +5,8 @@ from __future__ import annotations
 from narrows.answers.explain.subjects import NAMED, model, origin, short
 from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, fixed, number, of_kind, row, step, table, words
 from narrows.models import ModelSpec
-from narrows.precision import FORMATS, Gptq
+from narrows.precision import FORMATS
+from narrows.precision.integers import Gptq
 from narrows.text import Text
 from narrows.units import GB, GIB, count, decimal, gib
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from narrows.models.fields import Fields
 from narrows.models.quantizers.rule import Rule, bits, group, names, settings, unread, word
-from narrows.precision import UNQUANTIZED, Awq, CompressedInt, Gptq, Nvfp4, Scheme
-from narrows.precision.floats import Microscaled
+from narrows.precision import UNQUANTIZED, Scheme
+from narrows.precision.floats import Microscaled, Nvfp4
+from narrows.precision.integers import Awq, CompressedInt, Gptq
 
 
 def read_auto_round(q: Fields, model_type: str) -> Rule:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from narrows.models.fields import Fields
 from narrows.models.module_schemes import HEAD_AGAIN
 from narrows.models.quantizers.rule import Rule, bits, group, unread, word
-from narrows.precision import Awq
-from narrows.precision.integers import Marlin
+from narrows.precision.integers import Awq, Marlin
 
 
 def read_awq(q: Fields, model_type: str) -> Rule:

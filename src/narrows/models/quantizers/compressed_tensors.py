@@ -5,9 +5,9 @@ from __future__ import annotations
 from narrows.models.fields import Fields
 from narrows.models.module_schemes import HEAD_AGAIN
 from narrows.models.quantizers.rule import Rule, block, group, kv_format, members, unread, word
-from narrows.precision import FORMATS, UNQUANTIZED, CompressedInt, Fp8Block, Fp8Scaled, Nvfp4, Scheme
-from narrows.precision.floats import Microscaled
-from narrows.precision.integers import Int8Scaled, Marlin24, Sparse24
+from narrows.precision import FORMATS, UNQUANTIZED, Scheme
+from narrows.precision.floats import Fp8Block, Fp8Scaled, Microscaled, Nvfp4
+from narrows.precision.integers import CompressedInt, Int8Scaled, Marlin24, Sparse24
 from narrows.text import BadInput
 
 _LINEAR = ("Linear", "QKVParallelLinear", "RowParallelLinear", "ColumnParallelLinear", "MergedColumnParallelLinear")

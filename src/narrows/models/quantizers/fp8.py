@@ -5,8 +5,8 @@ from __future__ import annotations
 from narrows.models.fields import Fields
 from narrows.models.module_schemes import HEAD_AGAIN
 from narrows.models.quantizers.rule import Rule, block, unread
-from narrows.precision import FORMATS, Fp8Block, Fp8Scaled, Mxfp4, Scheme
-from narrows.precision.floats import Microscaled
+from narrows.precision import FORMATS, Scheme
+from narrows.precision.floats import Fp8Block, Fp8Scaled, Microscaled, Mxfp4
 
 _BF16_SCALES = ("qwen3", "qwen3_moe")
 """Model types whose FP8 files keep block scales in bfloat16; DeepSeek's keep them in float32."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from narrows.models.fields import Fields
 from narrows.models.module_schemes import HEAD_AGAIN
 from narrows.models.quantizers.rule import Rule, bits, group, members, unread
-from narrows.precision import UNQUANTIZED, Gptq, Scheme
-from narrows.precision.integers import Marlin
+from narrows.precision import UNQUANTIZED, Scheme
+from narrows.precision.integers import Gptq, Marlin
 from narrows.text import BadInput, Text
 
 _BEFORE_AUTOGPTQ = {"quant_method", "bits", "group_size", "damp_percent", "desc_act", "sym", "true_sequential"}

@@ -9,8 +9,8 @@ import msgspec
 from narrows.models.fields import Fields
 from narrows.models.quantizers.compressed_tensors import read_compressed_tensors
 from narrows.models.quantizers.rule import Rule, group, kv_format, members, positive_group, word
-from narrows.precision import FORMATS, UNQUANTIZED, Fp8Block, Fp8Scaled, Nvfp4, Scheme
-from narrows.precision.floats import Microscaled
+from narrows.precision import FORMATS, UNQUANTIZED, Scheme
+from narrows.precision.floats import Fp8Block, Fp8Scaled, Microscaled, Nvfp4
 from narrows.precision.integers import GroupedInt, Int8Scaled
 from narrows.precision.schemes import F32
 from narrows.text import BadInput

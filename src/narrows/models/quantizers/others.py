@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from narrows.models.fields import Fields
 from narrows.models.quantizers.rule import Rule, bits, group, names, settings, unread
-from narrows.precision import FORMATS, UNQUANTIZED, Nvfp4, Scheme
+from narrows.precision import FORMATS, UNQUANTIZED, Scheme
 from narrows.precision.averages import Aqlm, BitsPerWeight, Higgs
-from narrows.precision.floats import Microscaled
+from narrows.precision.floats import Microscaled, Nvfp4
 from narrows.precision.integers import GroupedInt, Int8Scaled, Ternary
 from narrows.text import BadInput, Text
 

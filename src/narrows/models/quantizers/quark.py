@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from narrows.models.fields import Fields
 from narrows.models.quantizers.rule import Rule, block, group, members, names, settings, unread, word
-from narrows.precision import FORMATS, UNQUANTIZED, Format, Fp8Block, Fp8Scaled, Scheme
-from narrows.precision.floats import Microscaled
+from narrows.precision import FORMATS, UNQUANTIZED, Format, Scheme
+from narrows.precision.floats import Fp8Block, Fp8Scaled, Microscaled
 from narrows.precision.integers import GroupedInt, Int8Scaled
 from narrows.text import BadInput
 

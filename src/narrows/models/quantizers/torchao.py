@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from narrows.models.fields import Fields
 from narrows.models.quantizers.rule import Rule, group, names
-from narrows.precision import FORMATS, UNQUANTIZED, Fp8Scaled, Scheme
+from narrows.precision import FORMATS, UNQUANTIZED, Scheme
+from narrows.precision.floats import Fp8Scaled
 from narrows.precision.integers import GroupedInt, Int8Scaled
 from narrows.text import BadInput
 

@@ -12,7 +12,8 @@ from narrows.models.readers.build import PRE_NORMS, SLIDING, grouped, model, out
 from narrows.models.readers.latent import hyper_connections, hyper_head
 from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import Tensor
-from narrows.precision import UNQUANTIZED, Exclusions, Nvfp4
+from narrows.precision import UNQUANTIZED, Exclusions
+from narrows.precision.floats import Nvfp4
 from narrows.precision.selection import overrides
 from narrows.text import BadInput
 
