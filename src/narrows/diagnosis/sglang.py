@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from narrows.deployment import Deployment, deploy
-from narrows.diagnosis.terms import Comparison
+from narrows.diagnosis.terms import Comparison, compared
 from narrows.engines import Engine, find_engine
 from narrows.engines.sglang import NAME
 from narrows.engines.version import parse_version
@@ -216,14 +216,4 @@ def _rows(seen: Observation, begun: Start | None) -> tuple[Comparison, ...]:
         ("kv_cache", "B", kv, terms.kv_cache),
         ("kv_tokens", "tokens", Quantity(begun.tokens, "tokens", "predicted") if begun else None, seen.kv_tokens),
     )
-    return tuple(
-        Comparison(
-            name,
-            unit,
-            predicted,
-            reported,
-            round(reported - predicted.value, 4) if predicted is not None and reported is not None else None,
-        )
-        for name, unit, predicted, reported in rows
-        if predicted is not None or reported is not None
-    )
+    return compared(rows)

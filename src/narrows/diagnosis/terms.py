@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from narrows.diagnosis.situation import Situation
@@ -18,6 +20,21 @@ class Comparison(msgspec.Struct, frozen=True):
     residual: float | None
 
 
+def compared(rows: Iterable[tuple[str, str, Quantity | None, float | None]]) -> tuple[Comparison, ...]:
+    """Rows of (name, unit, predicted, reported), with their residuals; a row that has neither is left out."""
+    return tuple(
+        Comparison(
+            name,
+            unit,
+            predicted,
+            reported,
+            round(reported - predicted.value, 4) if predicted is not None and reported is not None else None,
+        )
+        for name, unit, predicted, reported in rows
+        if predicted is not None or reported is not None
+    )
+
+
 def comparisons(situation: Situation) -> tuple[Comparison, ...]:
     """Every term that is predicted or reported, in the order of the ledger."""
     terms, seen, base = situation.terms, situation.seen, situation.law
@@ -26,8 +43,7 @@ def comparisons(situation: Situation) -> tuple[Comparison, ...]:
     def add(name: str, unit: str, predicted: Quantity | float | None, reported: float | None) -> None:
         if isinstance(predicted, int | float):
             predicted = Quantity(predicted, unit, "predicted")
-        if predicted is not None or reported is not None:
-            rows.append((name, unit, predicted, reported))
+        rows.append((name, unit, predicted, reported))
 
     kept = base.start.reserve if base else None
     processor = base is not None and base.deployment.accelerator.is_cpu
@@ -48,16 +64,7 @@ def comparisons(situation: Situation) -> tuple[Comparison, ...]:
     longest = seen.estimated_max_len or _fitted(situation)
     if longest is not None:
         add("longest_request", "tokens", _longest(situation), longest)
-    return tuple(
-        Comparison(
-            name,
-            unit,
-            predicted,
-            reported,
-            round(reported - predicted.value, 4) if predicted is not None and reported is not None else None,
-        )
-        for name, unit, predicted, reported in rows
-    )
+    return compared(rows)
 
 
 def _counted(value: float, unit: str, exact: bool) -> Quantity:

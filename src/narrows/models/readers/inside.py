@@ -27,34 +27,15 @@ from narrows.models.readers.deepseek import Ranks, latent_attention
 from narrows.models.readers.like_llama import build
 from narrows.models.readers.towers.parts import whole_numbers
 from narrows.models.readers.traits import Experts, Traits, attention_of, dense_of, experts_of
+from narrows.models.readers.traits_table import TRAITS as ALONE
 from narrows.models.spec import Layer, ModelSpec, Norms, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
 
 _BIAS = ("attention_bias", False)
 _MLP_BIAS = ("mlp_bias", False)
-_USE_BIAS = ("use_bias", False)
 
-_ERNIE = Traits(
-    dialect="ernie4_5_moe",
-    kv_heads=4,
-    qkv_bias=_USE_BIAS,
-    out_bias=_USE_BIAS,
-    mlp_bias=_USE_BIAS,
-    tied=True,
-    experts=Experts(
-        number=("moe_num_experts", "num_experts"),
-        number_default=64,
-        top_k=("moe_k", "num_experts_per_tok"),
-        top_k_default=6,
-        width="moe_intermediate_size",
-        shared="moe_num_shared_experts",
-        shared_default=2,
-        shared_bias=_USE_BIAS,
-        correction=True,
-        correction_learned=True,
-    ),
-)
+_ERNIE = msgspec.structs.replace(ALONE["ernie4_5_moe"], head_bias=False)
 _UNLIMITED_OCR = Traits(
     dialect="deepseek",
     qkv_bias=_BIAS,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
 from narrows.models.feedforward import FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
+from narrows.models.mixers import Attention
 from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, model, stack, windowed
 from narrows.models.readers.mtp import with_prediction
 from narrows.models.readers.traits import Traits, attention_of, dense_of, experts_of, mixers_of, on
@@ -32,16 +36,28 @@ def build(c: Fields, model_type: str, traits: Traits) -> ModelSpec:
         c.read.add("intermediate_size")  # of dense layers, which there need not be
         plain = dense_of(c, traits) if leading else None
         feed_forwards = [plain if plain is not None and i < leading else sparse for i in range(layers)]
-    groups = stack(mixers, feed_forwards, traits.norms)
+    return assemble(c, model_type, traits, mixers, feed_forwards)
+
+
+def assemble(
+    c: Fields,
+    model_type: str,
+    traits: Traits,
+    mixers: Sequence[Attention],
+    parts: Sequence[FeedForward],
+    **rest: Any,
+) -> ModelSpec:
+    """The model of one mixer and one feed-forward per layer, with the frame that the traits describe."""
     return model(
         c,
-        groups,
+        stack(mixers, parts, traits.norms),
         family=model_type,
         dialect=traits.dialect,
         tied=traits.tied,
         final_norm=traits.final_norm,
         final_norm_bias=traits.norms.bias,
         head_bias=on(c, traits.head_bias),
+        **rest,
     )
 
 

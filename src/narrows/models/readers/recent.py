@@ -11,10 +11,10 @@ import msgspec
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, linear
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, model, outside, routed, stack, windowed
-from narrows.models.readers.like_llama import build
+from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, outside, routed, windowed
+from narrows.models.readers.like_llama import assemble, build
 from narrows.models.readers.qwen import experts as qwen_experts
-from narrows.models.readers.traits import Traits, attention_of, dense_of, experts_of, on
+from narrows.models.readers.traits import Traits, attention_of, dense_of, experts_of
 from narrows.models.readers.traits_recent import TRAITS
 from narrows.models.spec import Layer, ModelSpec
 from narrows.models.tensors import Tensor
@@ -23,28 +23,6 @@ from narrows.models.tensors import Tensor
 def read(c: Fields, model_type: str) -> ModelSpec:
     """Those that differ in switches only."""
     return build(c, model_type, TRAITS[model_type])
-
-
-def assemble(
-    c: Fields,
-    model_type: str,
-    traits: Traits,
-    mixers: Sequence[Attention],
-    parts: Sequence[FeedForward],
-    **rest: Any,
-) -> ModelSpec:
-    """The model of one mixer and one feed-forward per layer, with the frame that the traits describe."""
-    return model(
-        c,
-        stack(mixers, parts, traits.norms),
-        family=model_type,
-        dialect=traits.dialect,
-        tied=traits.tied,
-        final_norm=traits.final_norm,
-        final_norm_bias=traits.norms.bias,
-        head_bias=on(c, traits.head_bias),
-        **rest,
-    )
 
 
 def sliding(c: Fields, traits: Traits, usual: Sequence[str], **rest: Any) -> list[Attention]:
