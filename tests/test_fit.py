@@ -228,3 +228,15 @@ def test_a_checkpoint_that_the_engine_does_not_load_is_not_said_to_start(tmp_pat
     answer = fit(str(path), "l40s")
     assert answer.candidates[0].starts == "fails at load"
     assert any("does not load checkpoints" in str(text) for text in answer.assumptions)
+
+
+def test_a_step_must_hold_a_token_of_every_sequence() -> None:
+    with pytest.raises(BadInput, match="less than --max-num-seqs 256"):
+        fit("llama-2-7b", "l40s", max_num_batched_tokens=7, max_num_seqs=256)
+    assert fit("llama-2-7b", "l40s", max_num_batched_tokens=256, max_num_seqs=256, max_len=256).fits
+
+
+def test_a_folder_called_gguf_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    (tmp_path / "sub.gguf").mkdir()
+    assert fit(str(tmp_path), "l40s").fits

@@ -153,6 +153,10 @@ def deploy(
     elif page_size is not None or max_total_tokens is not None:
         raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
     length = _length(model, max_length, assumptions)
+    if facts.name == "vllm" and max_num_seqs is not None and max_num_batched_tokens is not None:
+        _one_token_each(
+            whole("--max-num-seqs", max_num_seqs), whole("--max-num-batched-tokens", max_num_batched_tokens)
+        )
     weights_dtype = _dtype(model, dtype, assumptions)
     return Deployment(
         model=model,
@@ -291,6 +295,17 @@ def _dtype(model: ModelSpec, given: str, assumptions: list[Text]) -> Format:
             value=given[:40],
         )
     return wanted
+
+
+def _one_token_each(sequences: int, tokens: int) -> None:
+    """vLLM's SchedulerConfig refuses a step that does not hold a token of every sequence (all versions)."""
+    if tokens < sequences:
+        raise BadInput(
+            "--max-num-batched-tokens is {tokens}, less than --max-num-seqs {sequences}: vLLM refuses that; raise the "
+            "first or lower the second",
+            tokens=tokens,
+            sequences=sequences,
+        )
 
 
 def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:

@@ -129,8 +129,14 @@ def gguf_in(folder: str) -> str | None:
     if any(name.endswith((".safetensors", ".bin", ".pth")) for name in names):
         return None
     found = [
-        name for name in names if name.lower().endswith(".gguf") and not name.lower().startswith(("mmproj", "imatrix"))
+        name
+        for name in names
+        if name.lower().endswith(".gguf")
+        and not name.lower().startswith(("mmproj", "imatrix"))
+        and not os.path.isdir(os.path.join(folder, name))
     ]
+    if not found:
+        return None
     parts = [_PART.fullmatch(name) for name in found]
     models = [name for name, part in zip(found, parts, strict=True) if part is None or int(part[2]) == 1]
     models = models or found[:1]
