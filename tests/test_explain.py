@@ -14,7 +14,7 @@ from narrows.quantity import Quantity
 from narrows.report import i18n
 from narrows.report.console import Table, to_text
 from narrows.report.explain import explain_report
-from narrows.step import Matmul, PrefillAttention
+from narrows.step.textbook import Matmul, PrefillAttention
 from narrows.text import BadInput
 from narrows.units import GB, GIB
 

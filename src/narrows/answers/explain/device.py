@@ -6,7 +6,7 @@ from narrows.answers.explain.picture import picture
 from narrows.answers.explain.subjects import LENGTH, attention, l40s, l40s_roof, model, verdict
 from narrows.answers.explain.types import CHAPTER, Row, Topic, exact, fixed, number, row, step, table, words
 from narrows.hardware import Accelerator
-from narrows.step import PrefillAttention
+from narrows.step.textbook import PrefillAttention
 from narrows.text import Text
 from narrows.units import bandwidth, binary, decimal, gib
 

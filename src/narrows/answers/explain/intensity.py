@@ -7,7 +7,7 @@ import math
 from narrows.answers.explain.picture import picture
 from narrows.answers.explain.subjects import attention, l40s, l40s_roof, limit, model, short
 from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, fixed, number, row, step, table, words
-from narrows.step import Elementwise, Matmul, Reduction
+from narrows.step.textbook import Elementwise, Matmul, Reduction
 from narrows.text import Text
 from narrows.units import bandwidth, count, rate
 

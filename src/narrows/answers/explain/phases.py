@@ -6,7 +6,7 @@ from narrows.answers.explain.picture import picture
 from narrows.answers.explain.subjects import BATCH, HIDDEN, LENGTH, attention, l40s, l40s_roof, limit, model, short
 from narrows.answers.explain.types import CHAPTER, Row, Step, Topic, exact, fixed, number, row, step, table, words
 from narrows.roofline import Roof, turning_batch
-from narrows.step import DecodeAttention, Matmul
+from narrows.step.textbook import DecodeAttention, Matmul
 from narrows.text import Text
 from narrows.units import decimal, seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from narrows.answers.explain.subjects import BATCH, HIDDEN, LENGTH, NAMED, l40s, l40s_roof, model, short
 from narrows.answers.explain.types import CHAPTER, Topic, exact, fixed, number, row, step, table, words
 from narrows.roofline import PRESCRIPTIONS, roof
-from narrows.step import Matmul
+from narrows.step.textbook import Matmul
 from narrows.text import Text
 from narrows.units import binary, decimal, seconds
 

@@ -1,4 +1,4 @@
-"""Operators: the work of a step as FLOPs and bytes moved between device memory and the compute units.
+"""Operators of the textbook: work as FLOPs and bytes moved between device memory and the compute units.
 
 A multiply-add is 2 FLOPs. Bytes are the traffic of an operator that reads its inputs and writes its output once.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 
-class Operator(msgspec.Struct, frozen=True):
-    """What every operator has: FLOPs, bytes, and their ratio, the arithmetic intensity in FLOP/B."""
+class Work(msgspec.Struct, frozen=True):
+    """What every operator of the textbook has: FLOPs, bytes, and their ratio, the arithmetic intensity in FLOP/B."""
 
     @property
     def flops(self) -> int:
@@ -27,7 +27,7 @@ class Operator(msgspec.Struct, frozen=True):
         return self.flops / self.bytes
 
 
-class Matmul(Operator, frozen=True):
+class Matmul(Work, frozen=True):
     """[m, k] × [k, n] with `width` bytes per element.
 
     The exact count is MNK multiplications and MN(K−1) additions; roofline practice counts 2·MNK.
@@ -59,7 +59,7 @@ class Matmul(Operator, frozen=True):
         return self.width * (self.m * self.k + self.k * self.n + self.m * self.n)
 
 
-class Elementwise(Operator, frozen=True):
+class Elementwise(Work, frozen=True):
     """One output element from one element of each input: activations, residual additions, scaling."""
 
     elements: int
@@ -78,7 +78,7 @@ class Elementwise(Operator, frozen=True):
         return self.width * self.elements * (self.inputs + 1)
 
 
-class Reduction(Operator, frozen=True):
+class Reduction(Work, frozen=True):
     """Rows of `elements` reduced to one value each (the sum inside a norm or a softmax)."""
 
     rows: int
@@ -96,7 +96,7 @@ class Reduction(Operator, frozen=True):
         return self.width * self.rows * (self.elements + 1)
 
 
-class DecodeAttention(Operator, frozen=True):
+class DecodeAttention(Work, frozen=True):
     """One new query per sequence against `context` cached tokens: q·K and the weighted sum of V.
 
     Each sequence reads its own K and V, so batching adds bytes as fast as it adds FLOPs.
@@ -121,7 +121,7 @@ class DecodeAttention(Operator, frozen=True):
         return self.batch * self.width * per_sequence
 
 
-class PrefillAttention(Operator, frozen=True):
+class PrefillAttention(Work, frozen=True):
     """`tokens` queries against as many keys, all heads of one layer and one sequence, without a mask.
 
     naive: three kernels, so the scores and then the probabilities, tokens × tokens per head each, are written to

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from narrows.hardware import Accelerator
-from narrows.step import Operator
+from narrows.step.textbook import Work
 from narrows.text import Text
 
 Bound = Literal["compute", "memory bandwidth"]
@@ -35,7 +35,7 @@ class Roof(msgspec.Struct, frozen=True):
         """What limits work of this intensity."""
         return "compute" if intensity >= self.ridge else "memory bandwidth"
 
-    def time(self, operator: Operator) -> float:
+    def time(self, operator: Work) -> float:
         """Seconds at least: the slower of computing and moving."""
         return max(operator.flops / self.peak, operator.bytes / self.bandwidth)
 

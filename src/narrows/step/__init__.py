@@ -1,0 +1,19 @@
+"""One step of an engine: a deployment and a batch become operators with shapes, FLOPs and bytes."""
+
+from __future__ import annotations
+
+from narrows.step.batch import Batch, Chunk
+from narrows.step.operators import AttentionShape, Collective, Elementwise, Experts, Gemm, Operator, Scan, Shape
+
+__all__ = [
+    "AttentionShape",
+    "Batch",
+    "Chunk",
+    "Collective",
+    "Elementwise",
+    "Experts",
+    "Gemm",
+    "Operator",
+    "Scan",
+    "Shape",
+]
