@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from narrows.calibration.laws import Law, law
+from narrows.calibration.laws import Law, law, laws
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
 from narrows.roofline.collectives import collective_time
@@ -47,12 +47,27 @@ def _plain(operator: Operator, device: Accelerator, law: Law) -> Parts:
     return plain_time(operator, device)
 
 
-def _time_of(kind: str) -> LawTime:
+class Kind(NamedTuple):
+    """How operators of one kind are timed, and where their law is found."""
+
+    time: LawTime
+    law: Callable[[Operator, tuple[str, ...], str], Law]
+
+
+def _plain_law(operator: Operator, devices: tuple[str, ...], engine: str) -> Law:
+    return PLAIN
+
+
+def _kind(name: str) -> Kind:
+    def by_name(operator: Operator, devices: tuple[str, ...], engine: str) -> Law:
+        return law(name, name, devices, operator.precision, engine)
+
     try:
-        found: LawTime = getattr(import_module(f"narrows.roofline.{kind}"), f"{kind}_time")
-    except ImportError:
-        return _plain
-    return found
+        module = import_module(f"narrows.roofline.{name}")
+        laws(name)
+    except (ImportError, FileNotFoundError):
+        return Kind(_plain, _plain_law)
+    return Kind(getattr(module, f"{name}_time"), getattr(module, f"{name}_law", by_name))
 
 
 PLAIN = Law("plain", "any", {}, 0.4, 2.0, 0, "constant shares of peak and bandwidth", "assumed")
@@ -66,7 +81,7 @@ class Costs:
         self.engine = deployment.engine.name
         self.graphs = deployment.graphs
         self._keys = device_keys(self.device)
-        self._laws: dict[tuple[type, str], tuple[LawTime, Law]] = {}
+        self._laws: dict[tuple[Any, ...], tuple[LawTime, Law]] = {}
 
     def __call__(self, operator: Operator) -> Cost:
         """The time of one operator; fields of its shape may be arrays.
@@ -83,16 +98,18 @@ class Costs:
 
     def law_of(self, operator: Operator) -> tuple[LawTime, Law]:
         """The law of an operator that is no collective, and the function that puts it into it."""
-        key = type(operator.shape), operator.precision
+        shape = operator.shape
+        key: tuple[Any, ...] = type(shape), operator.precision
+        if isinstance(shape, AttentionShape):
+            key += shape.phase, shape.heads, shape.kv_heads, shape.latent, shape.kv_bits
+        elif isinstance(shape, Gemm | Experts):
+            key += shape.weight_bits, shape.activation_bits
         if key not in self._laws:
-            self._laws[key] = self._find(*key)
+            self._laws[key] = self._find(operator)
         return self._laws[key]
 
-    def _find(self, shape: type, precision: str) -> tuple[LawTime, Law]:
+    def _find(self, operator: Operator) -> tuple[LawTime, Law]:
         if self.device.is_cpu:
-            return host_time, law("cpu", "cpu", self._keys, precision, self.engine)
-        kind = _KINDS[shape]
-        try:
-            return _time_of(kind), law(kind, kind, self._keys, precision, self.engine)
-        except (KeyError, FileNotFoundError):
-            return _plain, PLAIN
+            return host_time, law("cpu", "cpu", self._keys, operator.precision, self.engine)
+        kind = _kind(_KINDS[type(operator.shape)])
+        return kind.time, kind.law(operator, self._keys, self.engine)

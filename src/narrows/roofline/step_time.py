@@ -151,7 +151,7 @@ class Line(NamedTuple):
         return self.sums[i - 1] + (context - self.contexts[i - 1]) * (self.seconds[i - 1] + self.at(context)) / 2
 
     def run(self, context: float, steps: int) -> float:
-        """Seconds of `steps` steps, the first at `context`, each with one token more (midpoint rule, exact on a piece)."""
+        """Seconds of `steps` steps, the first at `context`, each with one token more: exact on a straight piece."""
         return self._integral(context + steps - 0.5) - self._integral(context - 0.5)
 
 
@@ -201,7 +201,7 @@ class StepTime:
         return total
 
     def mixed(self, decodes: int, context: int, prefills: Sequence[Chunk] = ()) -> float:
-        """Seconds of a step with `decodes` sequences that have `context` cached tokens in all, beside pieces of prompts.
+        """Seconds of a step of `decodes` sequences with `context` cached tokens in all, beside pieces of prompts.
 
         Layers with a window take the sequences as equally long; give `step` a chunk for each where they differ much.
         """
