@@ -71,7 +71,7 @@ REASONS: dict[str, tuple[Fraction, dict[str, Fraction], str]] = {
             "ffn.routed_ffn": Fraction(23, 52) * Fraction(2, 3),
             "ffn.shared_ffn": Fraction(23, 52) * Fraction(2, 3) * Fraction(3712, 1856),
         },
-        "6 of 52 layers are attention and 23 have experts, of two matrices each where vLLM takes three; the shared one is "
+        "6 of 52 layers are attention; 23 have experts, of two matrices each where vLLM takes three; the shared one is "
         "twice as wide as the others",
     ),
     "tiiuae--falcon-7b": (
