@@ -65,8 +65,8 @@ def test_numbers_and_arrays_give_the_same_times(device: str, op: Literal["all_re
 
 @given(st.sampled_from(["h100-sxm", "b200-sxm", "l40s", "mi300x", "a40"]), st.integers(2, 8), st.integers(12, 29))
 def test_twice_the_bytes_never_take_much_less_time(device: str, ranks: int, octave: int) -> None:
-    # measured curves dip by a few per cent where the library changes its algorithm
-    assert seconds(device, ranks, 2**octave) < 1.35 * seconds(device, ranks, 2 ** (octave + 1))
+    # measured curves dip where a library changes its algorithm: on 8 × B200 by a third from 512 KiB to 1 MiB
+    assert seconds(device, ranks, 2**octave) < 1.6 * seconds(device, ranks, 2 ** (octave + 1))
 
 
 def test_ranks_between_two_tables_take_a_time_between_theirs():
