@@ -39,7 +39,7 @@ class Tile(NamedTuple):
     above: float
 
 
-TILES = (Tile(16, 64, 0), Tile(64, 64, 16), Tile(64, 128, 64), Tile(128, 128, 128), Tile(128, 256, NEVER))
+TILES = (Tile(16, 64, 0), Tile(64, 64, 16), Tile(64, 128, 64), Tile(128, 128, 256), Tile(128, 256, NEVER))
 REFERENCE_CLOCK = 2e9
 """Hz that the latencies of a law are stated for."""
 OUTPUT_BYTES = 2
