@@ -6,7 +6,8 @@ Laws by phase and sharing of KV heads, precision of the cache, and engine (the o
 without an engine's name). For each: of every device; of its architecture, with the same values and the interval of a
 device left out; `nvidia HBM` of all devices with HBM together; `nvidia GDDR` of the one there is, its shares of peak
 and bandwidth half-way to all devices'; `nvidia` of all; `any`: as `nvidia`, assumed, with an interval five wide.
-Writes calibration/data/attention.jsonl, scan.jsonl and accuracy/data/attention-left-out.jsonl.
+Writes calibration/data/attention.jsonl, where `without ID` are the laws with one device left out, and scan.jsonl, the
+assumed law of recurrences.
 """
 
 from __future__ import annotations
@@ -57,6 +58,15 @@ PREFILL = {
     "wave": Coefficient(0.5),
     "sharpness": Coefficient(1.3),
 }
+SCAN = Law(
+    "scan",
+    "any",
+    {"launch": 8e-6, "peak": 0.3, "bandwidth": 0.75, "sharpness": 2.0},
+    *ASSUMED,
+    0,
+    "assumed: nothing public is measured; bandwidth as elementwise kernels reach it, launch as attention",
+    "narrows",
+)
 DECODE_PEAK = 0.6
 """Of decode kernels, which are far from it in these rows: what prefill kernels reach."""
 WHOLE = 1e7
@@ -161,7 +171,7 @@ def laws_of(key: Key, rows: Sequence[Rows]) -> tuple[list[Law], list[Law]]:
         others = [other for other in rows if other is not one]
         held = interval(others, [missing[other.device.id] for other in others])
         number = sum(len(other.seconds) for other in others)
-        left.append(law(one.device.id, missing[one.device.id], held, number, "fitted on the other devices"))
+        left.append(law(f"without {one.device.id}", missing[one.device.id], held, number, "fitted on the other devices"))
     for wanted in ("nvidia HBM", "nvidia GDDR"):
         mine = [one for one in rows if family(one) == wanted]
         if mine:
@@ -193,8 +203,8 @@ def main() -> None:
         found, without = laws_of(key, members)
         made += found
         left += without
-    write(SOURCE / "calibration/data/attention.jsonl", made)
-    write(SOURCE / "accuracy/data/attention-left-out.jsonl", left)
+    write(SOURCE / "calibration/data/attention.jsonl", [*made, *left])
+    write(SOURCE / "calibration/data/scan.jsonl", [SCAN])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ models only: too few to stand for others); of `nvidia GDDR` for weights
 of 4 bits, on the device that runs Marlin; `nvidia` of all devices that run the kernel of most devices, and `any` as
 that, assumed. A device that is left out is predicted by the others that run its kernel, or by all others where none
 does. A table whose best law reaches less than `BELIEVED` of the bandwidth stands for its device and engine alone.
-Writes calibration/data/experts.jsonl and accuracy/data/experts-left-out.jsonl.
+Writes calibration/data/experts.jsonl; `without ID` are the laws with one device left out.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def laws_of(format: str, rows: Sequence[Rows], usual: tuple[float, float]) -> tu
             held = interval(others, [missing[other.device.id] for other in others]) if len(others) > 1 else bounds
             near = others_of(one, good)
             basis = "fitted on " + ", ".join(other.device.id for other in near)
-            left.append(law(one.device.id, missing[one.device.id], held, sum(len(o.seconds) for o in near), basis))
+            left.append(law(f"without {one.device.id}", missing[one.device.id], held, sum(len(o.seconds) for o in near), basis))
         if device_keys(one.device)[1] == "Blackwell HBM" and format != MARLIN_FORMAT:
             made.append(law("Blackwell GDDR", own, bounds, number, basis))
     marlin = [one for one in good if kernel_of(one) == "marlin"]
@@ -157,8 +157,7 @@ def main() -> None:
         found, without = laws_of(format, members, usual)
         made += found
         left += without
-    write(SOURCE / "calibration/data/experts.jsonl", made)
-    write(SOURCE / "accuracy/data/experts-left-out.jsonl", left)
+    write(SOURCE / "calibration/data/experts.jsonl", [*made, *left])
 
 
 if __name__ == "__main__":

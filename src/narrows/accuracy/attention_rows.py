@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from narrows.accuracy.columns import columns, device_of
+from narrows.accuracy.columns import columns
+from narrows.accuracy.operator_rows import device_of
 from narrows.hardware import Accelerator
 from narrows.roofline.attention import kind_of
 from narrows.step import AttentionShape, Operator
