@@ -174,6 +174,8 @@ def laws_of(tables: Sequence[Table], memory: Sequence[Table], engine: str) -> li
         add(table.device.id, values, interval([ratios(table, values)]), len(table.seconds), "fitted")
         reached = values["peak"] * table.device.peak(precision) / (table.device.tdp_watts or 1)
         values = {**values, "flops_per_joule": float(f"{reached:.4g}")}
+        if is_gddr(table):
+            values["peak"] = UNTHROTTLED
         family = f"{architecture(table.device)} {memory_family(table.device)}"
         basis = f"as {table.device.id}, and no more FLOPs per joule; interval of devices left out"
         add(family, values, wide, len(table.seconds), basis)
