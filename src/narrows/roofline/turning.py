@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
+from narrows.deployment import Deployment
+from narrows.hardware import Accelerator
+from narrows.memory import capacity
+from narrows.roofline.estimate import estimate
+from narrows.roofline.phases import Load
+from narrows.roofline.timed import StepEstimate, Timed
+from narrows.step import Batch, Experts, Gemm, Operator, operators_of
 from narrows.text import Text
+from narrows.units import decimal
 
 Turn = Literal["decode_compute", "decode_kv_batch", "decode_kv_context", "prefill_compute"]
+
+MOST_BATCH = 2**16
+MOST_CONTEXT = 2**24
+"""Nothing beyond is looked at."""
 
 
 class TurningPoint(msgspec.Struct, frozen=True):
@@ -47,3 +59,161 @@ def first(holds: Callable[[int], bool], most: int) -> int | None:
         else:
             low = middle
     return high
+
+
+def held(deployment: Deployment, length: int) -> int:
+    """Sequences of `length` tokens that the memory holds, whatever max_num_seqs is; 0 where the weights do not fit."""
+    return max(0, capacity(msgspec.structs.replace(deployment, max_length=length)).in_memory)
+
+
+def linear(operator: Operator) -> bool:
+    """Whether weights multiply activations: what batching amortises."""
+    return isinstance(operator.shape, Gemm | Experts)
+
+
+def kv_bytes(operators: Iterable[Operator]) -> int:
+    """Traffic of KV cache and state."""
+    return sum(one.count * (one.kv_reads + one.kv_writes) for one in operators)
+
+
+def weight_bytes(operators: Iterable[Operator]) -> int:
+    """Traffic of weights."""
+    return sum(one.count * one.weights for one in operators)
+
+
+def _computes(timed: Iterable[Timed]) -> bool:
+    """Whether arithmetic takes longer than traffic, both at the efficiency reached."""
+    timed = list(timed)
+    return sum(one.operator.count * one.compute for one in timed) >= sum(
+        one.operator.count * one.memory for one in timed
+    )
+
+
+def _computes_by_peaks(operators: Iterable[Operator], device: Accelerator) -> bool:
+    operators = list(operators)
+    compute = sum(one.count * one.flops / device.peak(one.precision) for one in operators if one.flops)
+    return compute >= sum(one.count * one.bytes for one in operators) / device.memory_bandwidth
+
+
+def turning_points(deployment: Deployment, load: Load) -> tuple[TurningPoint, ...]:
+    """All turning points around a load."""
+    return (
+        _decode_compute(deployment, load),
+        _kv_batch(deployment, load),
+        _kv_context(deployment, load),
+        _prefill_compute(deployment, load),
+    )
+
+
+def decode_by_peaks(deployment: Deployment, context: int) -> int | None:
+    """Batch from which the linear layers of decode are compute-bound by peak and bandwidth alone."""
+    device = deployment.accelerator
+
+    def holds(batch: int) -> bool:
+        step = operators_of(deployment, Batch.decode(batch, context))
+        return _computes_by_peaks((one for one in step if linear(one)), device)
+
+    return first(holds, MOST_BATCH)
+
+
+def _decode_compute(deployment: Deployment, load: Load) -> TurningPoint:
+    def linears(batch: int) -> list[Timed]:
+        # their time does not depend on the context, and without one attention costs least to estimate
+        step = estimate(deployment, Batch.decode(batch, 1))
+        return [one for one in step.operators if linear(one.operator)]
+
+    found = first(lambda batch: _computes(linears(batch)), MOST_BATCH)
+    peaks = decode_by_peaks(deployment, 1)
+    if found is None:
+        last = linears(MOST_BATCH)
+        moved = sum(one.operator.count * one.operator.bytes for one in last)
+        done = sum(one.operator.count * one.operator.flops for one in last)
+        text = Text(
+            "the linear layers of decode stay memory-bandwidth-bound: even {batch} sequences give them {intensity} "
+            "FLOP/B",
+            batch=MOST_BATCH,
+            intensity=f"{done / moved:.0f}" if moved else "0",
+        )
+        return TurningPoint("decode_compute", "batch", None, text, peaks)
+    most = held(deployment, load.context)
+    text = Text(
+        "the linear layers of decode are compute-bound from batch {batch} on; memory holds {held} sequences of "
+        "{context} tokens",
+        batch=found,
+        held=most,
+        context=load.context,
+    )
+    return TurningPoint("decode_compute", "batch", found, text, peaks, most >= found)
+
+
+def _kv_batch(deployment: Deployment, load: Load) -> TurningPoint:
+    def holds(batch: int) -> bool:
+        step = operators_of(deployment, Batch.decode(batch, load.context))
+        return kv_bytes(step) >= weight_bytes(step)
+
+    found = first(holds, MOST_BATCH)
+    if found is None:
+        text = Text("at {context} tokens KV traffic passes weight traffic at no batch", context=load.context)
+        return TurningPoint("decode_kv_batch", "batch", None, text)
+    text = Text(
+        "at {context} tokens KV traffic passes weight traffic from batch {batch} on: beyond, batching helps less and "
+        "less",
+        context=load.context,
+        batch=found,
+    )
+    return TurningPoint("decode_kv_batch", "batch", found, text, fits=held(deployment, load.context) >= found)
+
+
+def _kv_context(deployment: Deployment, load: Load) -> TurningPoint:
+    def step(context: int) -> tuple[Operator, ...]:
+        return operators_of(deployment, Batch.decode(load.batch, context))
+
+    def holds(context: int) -> bool:
+        operators = step(context)
+        return kv_bytes(operators) >= weight_bytes(operators)
+
+    found = first(holds, MOST_CONTEXT)
+    if found is None:
+        last = step(MOST_CONTEXT)
+        text = Text(
+            "at batch {batch} KV traffic never passes weight traffic: it stops at {kv} of {weights} per step",
+            batch=load.batch,
+            kv=decimal(kv_bytes(last)),
+            weights=decimal(weight_bytes(last)),
+        )
+        return TurningPoint("decode_kv_context", "context", None, text)
+    limit = deployment.model.max_length
+    if limit and found > limit:
+        text = Text(
+            "at batch {batch} KV traffic passes weight traffic from {context} tokens on, which is beyond the model's "
+            "{limit}",
+            batch=load.batch,
+            context=found,
+            limit=limit,
+        )
+        return TurningPoint("decode_kv_context", "context", found, text, fits=False)
+    text = Text(
+        "at batch {batch} KV traffic passes weight traffic from {context} tokens on", batch=load.batch, context=found
+    )
+    return TurningPoint("decode_kv_context", "context", found, text, fits=held(deployment, found) >= load.batch)
+
+
+def _prefill_compute(deployment: Deployment, load: Load) -> TurningPoint:
+    most = deployment.max_num_batched_tokens
+
+    def step(prompt: int) -> StepEstimate:
+        return estimate(deployment, Batch.prefill(prompt))
+
+    found = first(lambda prompt: step(prompt).bound == "compute", most)
+    device = deployment.accelerator
+    peaks = first(lambda n: _computes_by_peaks(operators_of(deployment, Batch.prefill(n)), device), most)
+    if found is None:
+        text = Text(
+            "prefill is not compute-bound at any length: a step takes at most {most} tokens (max_num_batched_tokens), "
+            "and {bound} decides then",
+            most=most,
+            bound=Text(step(most).bound),
+        )
+        return TurningPoint("prefill_compute", "prompt", None, text, peaks)
+    text = Text("prefill is compute-bound from prompts of {prompt} tokens on", prompt=found)
+    return TurningPoint("prefill_compute", "prompt", found, text, peaks)

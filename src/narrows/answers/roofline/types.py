@@ -10,6 +10,8 @@ from narrows.answers.base import Answer
 from narrows.answers.model import ModelFacts
 from narrows.quantity import Quantity
 from narrows.roofline.hierarchy import Level
+from narrows.roofline.memory_wall import Generation
+from narrows.roofline.prescriptions import Prescription
 from narrows.roofline.timed import Cause
 from narrows.roofline.turning import TurningPoint
 from narrows.step.operators import Phase as PhaseName
@@ -93,32 +95,6 @@ class OperatorRow(msgspec.Struct, frozen=True):
     bound: Cause
 
 
-class Prescription(msgspec.Struct, frozen=True):
-    """One change, computed on the changed deployment or batch: what it does to the phase it is prescribed for.
-
-    change: flags or words of the change. before, after: seconds of the phase (decode: per token of a sequence).
-    tokens_per_second_after: of all devices. speedup: times as many tokens per second. fits: whether memory holds the
-    load then; max_batch: sequences of this length that it holds. devices: how many it takes. assumed: what is not
-    computed but taken, such as an acceptance rate.
-    """
-
-    name: str
-    phase: PhaseName
-    change: str
-    text: Text
-    before: float
-    after: float
-    tokens_per_second_before: float
-    tokens_per_second_after: float
-    speedup: float
-    fits: bool
-    max_batch: int
-    devices: int
-    usd_per_million_tokens_before: float | None = None
-    usd_per_million_tokens_after: float | None = None
-    assumed: Text | None = None
-
-
 class SweepPoint(msgspec.Struct, frozen=True):
     """One point of a sweep: value of the parameter, seconds of the phase, tokens per second, what bounds it."""
 
@@ -147,7 +123,6 @@ class Hierarchy(msgspec.Struct, frozen=True):
     shape: str
     levels: tuple[Level, ...]
     narrowest: str
-    notes: tuple[Text, ...]
 
 
 class NaiveAttention(msgspec.Struct, frozen=True):
@@ -193,29 +168,6 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     sweep: Sweep | None = None
     hierarchy: tuple[Hierarchy, ...] = ()
     naive_attention: NaiveAttention | None = None
-
-
-class Generation(msgspec.Struct, frozen=True):
-    """One accelerator of the memory wall: peak (FLOP/s), bandwidth (bytes/s) and ridge (FLOP/B) at `precision`.
-
-    turning_batch: decode batch from which its linear layers are compute-bound, by peaks alone; None: none is.
-    prefill, decode: seconds of the phases asked for; bounds: what decides them. fits: on one device.
-    """
-
-    gpu: str
-    name: str
-    year: int
-    precision: str
-    peak: float
-    bandwidth: float
-    ridge: float
-    turning_batch: int | None
-    prefill: float
-    prefill_bound: Cause
-    decode: float
-    decode_bound: Cause
-    tokens_per_second: float
-    fits: bool
 
 
 class Roofline(Answer, frozen=True, kw_only=True):

@@ -1,0 +1,120 @@
+"""What bounds one deployment: all that the answer says of it."""
+
+from __future__ import annotations
+
+from narrows.answers.roofline.rows import operator_rows, phase_of, ridges, shape_text
+from narrows.answers.roofline.sweep import path, sweep
+from narrows.answers.roofline.types import Bounds, Hierarchy, NaiveAttention, Parameter, Phases
+from narrows.answers.verdict import reason_of, verdict_of
+from narrows.deployment import Deployment
+from narrows.hardware import cheapest
+from narrows.memory import capacity
+from narrows.roofline.phases import PhaseTime, decode, prefill
+from narrows.roofline.prescriptions import Ask, prescriptions, usd_per_million
+from narrows.roofline.turning import held, turning_points
+from narrows.step import AttentionShape
+from narrows.step.operators import Phase as PhaseName
+from narrows.text import BadInput, Text
+
+PATH = 1024
+"""The path of the decode step is drawn up to this batch, or to what memory holds."""
+
+
+def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: str | None, naive: bool) -> Bounds:
+    """All figures of one deployment. points: of a sweep; operator: whose hierarchy is shown. Raises BadInput."""
+    deployment, load = ask.deployment, ask.load
+    device = deployment.accelerator
+    filled, step = prefill(deployment, load.prompt), decode(deployment, load.batch, load.context)
+    phases = Phases(
+        phase_of("prefill", filled, device, 1, load.prompt, 0),
+        phase_of("decode", step, device, load.batch, load.batch, load.context),
+    )
+    used = {one.precision for time in (filled, step) for _, one in time.operators}
+    room = held(deployment, load.context)
+    price = cheapest(device.id, deployment.count, ask.cloud)
+    exact = price is not None and price.accelerator_count == deployment.count
+    return Bounds(
+        gpu=device.id,
+        gpu_name=device.name,
+        count=deployment.count,
+        tensor_parallel=deployment.tensor_parallel,
+        pipeline_parallel=deployment.pipeline_parallel,
+        engine=deployment.engine.label,
+        quantization=deployment.model.precision.label,
+        kv_cache_dtype=deployment.kv.name,
+        precision=phases.prefill.precision,
+        fits=room >= load.batch,
+        max_batch=room,
+        capacity=_capacity(deployment, load.batch, load.context),
+        usd_per_hour=price.usd_per_hour if price and exact else None,
+        usd_per_million_tokens=usd_per_million(
+            device.id, deployment.count, phases.decode.tokens_per_second.value, ask.cloud
+        ),
+        ridges=ridges(device, used),
+        phases=phases,
+        operators=(*operator_rows("prefill", filled), *operator_rows("decode", step)),
+        turning_points=turning_points(deployment, load),
+        prescriptions=prescriptions(ask),
+        path=path(deployment, load, min(room, PATH)),
+        sweep=sweep(deployment, load, *points) if points else None,
+        hierarchy=_hierarchy(deployment, operator, filled, step) if operator else (),
+        naive_attention=_naive(deployment, filled) if naive else None,
+    )
+
+
+def _capacity(deployment: Deployment, batch: int, context: int) -> Text:
+    """Whether memory holds the load, with the figures that decide."""
+    from msgspec.structs import replace
+
+    one = replace(deployment, max_length=context, max_num_seqs=max(batch, deployment.max_num_seqs))
+    room = capacity(one, batch)
+    return reason_of(one, room, batch, verdict_of(room.max_batch >= batch, room, batch))
+
+
+def _hierarchy(deployment: Deployment, operator: str, *times: PhaseTime) -> tuple[Hierarchy, ...]:
+    """The operator in both phases; of several of one name the one that takes longest."""
+    from narrows.roofline.hierarchy import levels
+
+    phases: tuple[PhaseName, PhaseName] = ("prefill", "decode")
+    found = []
+    for phase, time in zip(phases, times, strict=True):
+        named = [
+            (n * one.operator.count * one.time, one.operator)
+            for n, step in time.steps
+            for one in step.operators
+            if one.operator.name == operator
+        ]
+        if not named:
+            continue
+        _, longest = max(named, key=lambda pair: pair[0])
+        shown = levels(longest, deployment.accelerator)
+        timed = [one for one in shown if one.time is not None]
+        slowest = max(timed, key=lambda one: one.time or 0.0)
+        found.append(Hierarchy(phase, operator, shape_text(longest.shape), shown, slowest.name))
+    if not found:
+        known = dict.fromkeys(one.name for time in times for _, one in time.operators)
+        raise BadInput(
+            "--operator is '{name}', which this model's steps do not have; they have: {known}",
+            name=operator[:60],
+            known=", ".join(known),
+        )
+    return tuple(found)
+
+
+def _naive(deployment: Deployment, time: PhaseTime) -> NaiveAttention | None:
+    """Attention of the prefill with scores in device memory: they cost at least their bytes ÷ bandwidth more."""
+    from narrows.roofline.hierarchy import naive_bytes
+
+    fused = scores = 0
+    seconds = 0.0
+    for n, step in time.steps:
+        for one in step.operators:
+            if isinstance(one.operator.shape, AttentionShape):
+                count = n * one.operator.count
+                fused += count * one.operator.bytes
+                scores += count * naive_bytes(one.operator.shape)
+                seconds += count * one.time
+    if not scores:
+        return None
+    slower = seconds + scores / deployment.accelerator.memory_bandwidth
+    return NaiveAttention(fused, fused + scores, scores, seconds, slower)

@@ -1,0 +1,311 @@
+"""Prescriptions: changes that help this verdict, each computed by estimating the changed deployment or batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from narrows.deployment import Deployment
+from narrows.hardware import cheapest
+from narrows.models import ModelSpec
+from narrows.roofline.other_devices import other_devices
+from narrows.roofline.phases import Load, PhaseTime, decode, prefill
+from narrows.roofline.turning import held, kv_bytes, weight_bytes
+from narrows.roofline.what_if import deployed, with_weights
+from narrows.step.operators import Phase
+from narrows.text import BadInput, Text
+from narrows.units import decimal, rate, seconds
+
+LEAST_GAIN = 1.03
+"""What gains less is not worth a line: it lies within the estimate's own error."""
+DRAFTED, ACCEPTED = 3, 0.7
+"""Assumed of speculative decoding: tokens drafted per pass, and the share of them that is accepted, each alone."""
+CACHED = 0.5
+"""Assumed of prefix caching: the share of the prompt that is there already."""
+MOST_SEQUENCES = 1024
+"""Larger batches than engines run by themselves are not prescribed."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """The deployment that is asked about, what it is made of (`deploy`'s options), and the load.
+
+    cloud: prices of this one only; None: of all.
+    """
+
+    model: ModelSpec
+    options: dict[str, Any]
+    deployment: Deployment
+    load: Load
+    cloud: str | None = None
+
+
+class Prescription(msgspec.Struct, frozen=True):
+    """One change, computed on the changed deployment or batch: what it does to the phase it is prescribed for.
+
+    change: flags or words of the change. before, after: seconds of the phase (decode: per token of a sequence).
+    tokens_per_second_before, …_after: of all devices. speedup: times as many tokens per second. fits: whether memory
+    holds the load then; max_batch: sequences of this length that it holds. devices: how many it takes. assumed: what
+    is not computed but taken, such as an acceptance rate.
+    """
+
+    name: str
+    phase: Phase
+    change: str
+    text: Text
+    before: float
+    after: float
+    tokens_per_second_before: float
+    tokens_per_second_after: float
+    speedup: float
+    fits: bool
+    max_batch: int
+    devices: int
+    usd_per_million_tokens_before: float | None = None
+    usd_per_million_tokens_after: float | None = None
+    assumed: Text | None = None
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """A changed deployment and load. per_pass: tokens that a pass gives every sequence; replicas: such deployments."""
+
+    name: str
+    phase: Phase
+    change: str
+    text: Text
+    deployment: Deployment
+    load: Load
+    time: PhaseTime
+    per_pass: float = 1.0
+    cached: int = 0
+    replicas: int = 1
+    assumed: Text | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Of the prompt, or per token of a sequence."""
+        return self.time.time / self.per_pass
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of all devices."""
+        tokens = self.load.prompt if self.phase == "prefill" else self.load.batch
+        return self.replicas * tokens / self.seconds
+
+
+def usd_per_million(device: str, count: int, tokens_per_second: float, cloud: str | None) -> float | None:
+    """Dollars per million tokens at this rate on the cheapest instance with exactly `count` of the device."""
+    price = cheapest(device, count, cloud)
+    if price is None or price.accelerator_count != count:
+        return None
+    return price.usd_per_hour / (tokens_per_second * 3600) * 1e6
+
+
+def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
+    """What helps, the most first; before all, where memory does not hold the load, what makes it fit."""
+    deployment, load = ask.deployment, ask.load
+    before: dict[Phase, _Change] = {
+        "decode": _Change("", "decode", "", Text(""), deployment, load, decode(deployment, load.batch, load.context)),
+        "prefill": _Change("", "prefill", "", Text(""), deployment, load, prefill(deployment, load.prompt)),
+    }
+    short = held(deployment, load.context) < load.batch
+    found = [_effect(one, before[one.phase], ask) for one in _changes(ask, before, short)]
+    useful = [one for one in found if one.speedup >= LEAST_GAIN or (short and one.fits)]
+    return tuple(sorted(useful, key=lambda one: (short and not one.fits, one.phase, -one.speedup)))
+
+
+def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
+    room = held(change.deployment, change.load.context)
+    count = change.deployment.count * change.replicas
+    device = change.deployment.accelerator.id
+    return Prescription(
+        name=change.name,
+        phase=change.phase,
+        change=change.change,
+        text=change.text,
+        before=before.seconds,
+        after=change.seconds,
+        tokens_per_second_before=before.tokens_per_second,
+        tokens_per_second_after=change.tokens_per_second,
+        speedup=change.tokens_per_second / before.tokens_per_second,
+        fits=room >= change.load.batch,
+        max_batch=room,
+        devices=count,
+        usd_per_million_tokens_before=usd_per_million(
+            before.deployment.accelerator.id, before.deployment.count, before.tokens_per_second, ask.cloud
+        ),
+        usd_per_million_tokens_after=usd_per_million(device, count, change.tokens_per_second, ask.cloud),
+        assumed=change.assumed,
+    )
+
+
+def _changes(ask: Ask, before: dict[Phase, _Change], short: bool) -> Iterator[_Change]:
+    yield from _narrower_weights(ask, before)
+    yield from _narrower_cache(ask)
+    yield from _batches(ask, short)
+    yield from _less_to_do(ask, before)
+    yield from _ranks(ask, before)
+    if not ask.deployment.graphs and ask.deployment.engine.name != "llama.cpp":
+        yield from _redeployed(
+            ask, "graphs", "decode", "", Text("CUDA graphs: without --enforce-eager"), {"enforce_eager": False}
+        )
+    if ask.deployment.max_num_batched_tokens < ask.load.prompt:
+        flag = f"--max-num-batched-tokens {ask.load.prompt}"
+        text = Text("the prompt in one step: weights are read once")
+        yield from _redeployed(ask, "larger_steps", "prefill", flag, text, {"max_num_batched_tokens": ask.load.prompt})
+    phases: tuple[Phase, Phase] = ("decode", "prefill")
+    for phase in phases:
+        for name, device, text in other_devices(
+            ask.model, ask.options, ask.deployment, ask.load, before[phase].time, phase, ask.cloud
+        ):
+            time = _phase(phase, device, ask.load)
+            yield _Change(name, phase, f"--gpu {device.accelerator.id}", text, device, ask.load, time)
+
+
+def _phase(phase: Phase, deployment: Deployment, load: Load) -> PhaseTime:
+    return prefill(deployment, load.prompt) if phase == "prefill" else decode(deployment, load.batch, load.context)
+
+
+def _redeployed(
+    ask: Ask, name: str, phase: Phase, change: str, text: Text, changed: dict[str, Any], replicas: int = 1
+) -> Iterator[_Change]:
+    """The same model with changed options; nothing where the engine cannot do it."""
+    try:
+        one = deployed(ask.model, ask.deployment.accelerator, {**ask.options, **changed})
+        yield _Change(name, phase, change, text, one, ask.load, _phase(phase, one, ask.load), replicas=replicas)
+    except BadInput:
+        return
+
+
+def _narrower_weights(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
+    for name, precision in (("fp8_weights", "fp8"), ("int4_weights", "int4"), ("fp4_weights", "fp4")):
+        if precision == "fp4" and ask.deployment.accelerator.fp4 is None:
+            continue
+        try:
+            model, options = with_weights(ask.model, ask.options, precision)
+            one = deployed(model, ask.deployment.accelerator, options)
+            times = {phase: _phase(phase, one, ask.load) for phase in before}
+        except BadInput:
+            continue
+        label = {"fp8": "FP8", "int4": "INT4", "fp4": "NVFP4"}[precision]
+        moved = {"before": _weights(before["decode"].time), "after": _weights(times["decode"])}
+        decoded = Text(
+            "weights in {label}: a step reads {after} of them in place of {before}",
+            label=label,
+            **{when: decimal(size) for when, size in moved.items()},
+        )
+        compute = {"before": before["prefill"].time, "after": times["prefill"]}
+        filled = Text(
+            "matrix products in {label}: {after} reached in place of {before}",
+            label=label,
+            **{when: rate(time.flops / time.time) for when, time in compute.items()},
+        )
+        assumed = None if precision == "fp8" else Text("a checkpoint quantized so; its quality is not judged here")
+        texts = {"decode": decoded, "prefill": filled}
+        for phase, time in times.items():
+            flag = f"--precision {precision}"
+            yield _Change(name, phase, flag, texts[phase], one, ask.load, time, assumed=assumed)
+
+
+def _weights(time: PhaseTime) -> int:
+    return sum(times * weight_bytes((one,)) for times, one in time.operators)
+
+
+def _cache(time: PhaseTime) -> int:
+    return sum(times * kv_bytes((one,)) for times, one in time.operators)
+
+
+def _narrower_cache(ask: Ask) -> Iterator[_Change]:
+    if ask.deployment.kv.bits > 9:
+        eight = "q8_0" if ask.deployment.engine.name == "llama.cpp" else "fp8"
+        text = Text("KV cache in 8 bits: half the bytes to read and to hold")
+        yield from _redeployed(
+            ask, "fp8_kv_cache", "decode", f"--kv-cache-dtype {eight}", text, {"kv_cache_dtype": eight}
+        )
+
+
+def _batches(ask: Ask, short: bool) -> Iterator[_Change]:
+    """As many sequences as memory holds; fewer than asked for where it does not hold these."""
+    deployment, load = ask.deployment, ask.load
+    room = min(held(deployment, load.context), max(MOST_SEQUENCES, load.batch))
+    if room < 1 or room == load.batch:
+        return
+    text = (
+        Text("as many sequences as memory holds at {context} tokens", context=load.context)
+        if short or room < MOST_SEQUENCES
+        else Text("more sequences per step: weights are read once for all of them")
+    )
+    changed = msgspec.structs.replace(load, batch=room)
+    time = decode(deployment, room, load.context)
+    yield _Change("batch", "decode", f"--batch {room}", text, deployment, changed, time)
+
+
+def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
+    deployment, load = ask.deployment, ask.load
+    rate_of = sum(ACCEPTED**n for n in range(DRAFTED + 1))
+    yield _Change(
+        "speculative_decoding",
+        "decode",
+        "speculative decoding",
+        Text(
+            "{drafted} drafted tokens are verified in one pass, which gives {tokens} tokens on average",
+            drafted=DRAFTED,
+            tokens=f"{rate_of:.2f}",
+        ),
+        deployment,
+        load,
+        decode(deployment, load.batch, load.context, 1 + DRAFTED),
+        per_pass=rate_of,
+        assumed=Text(
+            "each drafted token is accepted with probability {rate}, and drafting costs nothing", rate=f"{ACCEPTED:g}"
+        ),
+    )
+    half = load.context // 2
+    if half >= 1:
+        shorter = msgspec.structs.replace(load, context=half)
+        time = decode(deployment, load.batch, half)
+        text = Text(
+            "half the context: a step reads {after} of KV cache in place of {before}",
+            after=decimal(_cache(time)),
+            before=decimal(_cache(before["decode"].time)),
+        )
+        yield _Change("shorter_context", "decode", f"--context {half}", text, deployment, shorter, time)
+    cached = int(load.prompt * CACHED)
+    if cached >= 1:
+        yield _Change(
+            "prefix_caching",
+            "prefill",
+            "prefix caching",
+            Text("{cached} of {prompt} tokens of the prompt are not computed again", cached=cached, prompt=load.prompt),
+            deployment,
+            load,
+            prefill(deployment, load.prompt, cached),
+            assumed=Text("{percent} % of the prompt are in the prefix cache", percent=int(CACHED * 100)),
+        )
+
+
+def _ranks(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
+    """More tensor-parallel ranks; and fewer, with more replicas on as many devices, where they talk too long."""
+    own = ask.deployment.tensor_parallel
+    for tp in (1, 2, 4, 8, 16):
+        if tp == own or (tp < own and own % tp):
+            continue
+        phases: tuple[Phase, Phase] = ("decode", "prefill")
+        for phase in phases:
+            replicas = own // tp if tp < own else 1
+            for one in _redeployed(
+                ask, f"tp{tp}", phase, f"--tp {tp}", Text(""), {"tensor_parallel": tp}, replicas=replicas
+            ):
+                gain = one.tokens_per_second / before[phase].tokens_per_second
+                if tp < own:
+                    text = Text("{replicas} replicas on the same devices, which talk less", replicas=replicas)
+                else:
+                    text = Text(
+                        "{gain} × on {times} × the devices ({efficiency} %); they talk for {time}",
+                        gain=f"{gain:.2f}",
+                        times=tp // own,
+                        efficiency=f"{100 * gain * own / tp:.0f}",
+                        time=seconds(one.time.shares.get("interconnect", 0.0)),
+                    )
+                yield msgspec.structs.replace(one, text=text)
