@@ -78,6 +78,8 @@ def word(code: str) -> str:
         "zero biases": _("zero biases (stored, not served)"),
         "compute": _("compute-bound"),
         "memory bandwidth": _("memory-bandwidth-bound"),
+        "interconnect": _("interconnect-bound"),
+        "overhead": _("overhead-bound"),
         "KV tokens": _("KV tokens"),
         "all": _("all"),
         "nothing else on the device": _("nothing else on the device"),

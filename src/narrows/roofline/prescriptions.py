@@ -46,8 +46,8 @@ class Prescription(msgspec.Struct, frozen=True):
 
     change: flags or words of the change. before, after: seconds of the phase (decode: per token of a sequence).
     tokens_per_second_before, …_after: of all devices. speedup: times as many tokens per second. fits: whether memory
-    holds the load then; max_batch: sequences of this length that it holds. devices: how many it takes. assumed: what
-    is not computed but taken, such as an acceptance rate.
+    holds the load then (of prefill: the prompt); max_batch: sequences of this length that it holds. devices: how many
+    it takes. assumed: what is not computed but taken, such as an acceptance rate.
     """
 
     name: str
@@ -111,12 +111,13 @@ def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
     }
     short = held(deployment, load.context) < load.batch
     found = [_effect(one, before[one.phase], ask) for one in _changes(ask, before, short)]
-    useful = [one for one in found if one.speedup >= LEAST_GAIN or (short and one.fits)]
-    return tuple(sorted(useful, key=lambda one: (short and not one.fits, one.phase, -one.speedup)))
+    useful = [one for one in found if one.speedup >= LEAST_GAIN or (short and one.phase == "decode" and one.fits)]
+    return tuple(sorted(useful, key=lambda one: (one.phase, short and not one.fits, -one.speedup)))
 
 
 def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
-    room = held(change.deployment, change.load.context)
+    decoding = change.phase == "decode"
+    room = held(change.deployment, change.load.context if decoding else change.load.prompt)
     count = change.deployment.count * change.replicas
     device = change.deployment.accelerator.id
     return Prescription(
@@ -129,7 +130,7 @@ def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
         tokens_per_second_before=before.tokens_per_second,
         tokens_per_second_after=change.tokens_per_second,
         speedup=change.tokens_per_second / before.tokens_per_second,
-        fits=room >= change.load.batch,
+        fits=room >= (change.load.batch if decoding else 1),
         max_batch=room,
         devices=count,
         usd_per_million_tokens_before=usd_per_million(
@@ -288,7 +289,7 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
 def _ranks(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
     """More tensor-parallel ranks; and fewer, with more replicas on as many devices, where they talk too long."""
     own = ask.deployment.tensor_parallel
-    for tp in (1, 2, 4, 8, 16):
+    for tp in (1, 2, 4, 8):
         if tp == own or (tp < own and own % tp):
             continue
         phases: tuple[Phase, Phase] = ("decode", "prefill")

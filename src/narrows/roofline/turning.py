@@ -12,13 +12,20 @@ from narrows.hardware import Accelerator
 from narrows.memory import capacity
 from narrows.roofline.estimate import estimate
 from narrows.roofline.phases import Load
-from narrows.roofline.timed import StepEstimate, Timed
+from narrows.roofline.timed import Cause, StepEstimate, Timed
 from narrows.step import Batch, Experts, Gemm, Operator, operators_of
 from narrows.text import Text
 from narrows.units import decimal
 
 Turn = Literal["decode_compute", "decode_kv_batch", "decode_kv_context", "prefill_compute"]
 
+CAUSES: dict[Cause, Text] = {
+    "compute": Text("arithmetic"),
+    "memory bandwidth": Text("memory bandwidth"),
+    "interconnect": Text("the interconnect"),
+    "overhead": Text("overhead of launches and host"),
+}
+"""Causes as nouns, for sentences."""
 MOST_BATCH = 2**16
 MOST_CONTEXT = 2**24
 """Nothing beyond is looked at."""
@@ -210,9 +217,9 @@ def _prefill_compute(deployment: Deployment, load: Load) -> TurningPoint:
     if found is None:
         text = Text(
             "prefill is not compute-bound at any length: a step takes at most {most} tokens (max_num_batched_tokens), "
-            "and {bound} decides then",
+            "and {cause} decides then",
             most=most,
-            bound=Text(step(most).bound),
+            cause=CAUSES[step(most).bound],
         )
         return TurningPoint("prefill_compute", "prompt", None, text, peaks)
     text = Text("prefill is compute-bound from prompts of {prompt} tokens on", prompt=found)

@@ -11,12 +11,13 @@ from narrows.answers.pasted import pasted_options, read_pasted
 from narrows.answers.roofline.bounds import bounds_of
 from narrows.answers.roofline.device import with_figures
 from narrows.answers.roofline.sweep import parse_sweep
-from narrows.answers.roofline.types import Bounds, Generation, Roofline
+from narrows.answers.roofline.types import Bounds, Roofline
 from narrows.deployment import whole
 from narrows.hardware import Accelerator, find_accelerator, precision_name
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
+from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load
 from narrows.roofline.prescriptions import Ask
 from narrows.roofline.what_if import deployed, with_weights
@@ -140,8 +141,6 @@ def roofline(
     first = asks[0]
     walls: tuple[Generation, ...] = ()
     if generations:
-        from narrows.roofline.memory_wall import memory_wall
-
         walls = memory_wall(first.model, first.options, load, tuple(device.id for device in devices))
     return Roofline(
         command=command,

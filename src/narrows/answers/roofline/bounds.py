@@ -32,7 +32,8 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
     used = {one.precision for time in (filled, step) for _, one in time.operators}
     room = held(deployment, load.context)
     price = cheapest(device.id, deployment.count, ask.cloud)
-    exact = price is not None and price.accelerator_count == deployment.count
+    if price is not None and price.accelerator_count != deployment.count:
+        price = None
     return Bounds(
         gpu=device.id,
         gpu_name=device.name,
@@ -46,7 +47,9 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
         fits=room >= load.batch,
         max_batch=room,
         capacity=_capacity(deployment, load.batch, load.context),
-        usd_per_hour=price.usd_per_hour if price and exact else None,
+        usd_per_hour=price.usd_per_hour if price else None,
+        instance=price.label if price else None,
+        price_as_of=price.as_of if price else None,
         usd_per_million_tokens=usd_per_million(
             device.id, deployment.count, phases.decode.tokens_per_second.value, ask.cloud
         ),

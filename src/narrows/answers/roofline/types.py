@@ -158,6 +158,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     max_batch: int
     capacity: Text
     usd_per_hour: float | None
+    instance: str | None
+    price_as_of: str | None
     usd_per_million_tokens: float | None
     ridges: tuple[Ridge, ...]
     phases: Phases
@@ -194,6 +196,8 @@ class Roofline(Answer, frozen=True, kw_only=True):
     max_batch: int
     capacity: Text
     usd_per_hour: float | None
+    instance: str | None
+    price_as_of: str | None
     usd_per_million_tokens: float | None
     ridges: tuple[Ridge, ...]
     phases: Phases
