@@ -1,0 +1,80 @@
+"""How long a step takes on a deployment, and what bounds it: each operator by its law, one after another.
+
+Operators of a step run one after another on a stream, so that times add up; what the engine does beside them
+(scheduling, sampling, launches that wait for the host) comes on top.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+
+from narrows.deployment import Deployment
+from narrows.roofline.cost import cost
+from narrows.roofline.timed import Cause, StepEstimate, Timed
+from narrows.step import Batch, Operator
+
+CAUSES: tuple[Cause, ...] = ("compute", "memory bandwidth", "interconnect", "overhead")
+
+
+def timed(operator: Operator, deployment: Deployment) -> Timed:
+    """An operator with its time and what bounds it: the largest of its parts.
+
+    Raises BadInput where the device states no peak for its precision, or nothing is known to join its ranks.
+    """
+    found = cost(operator, deployment)
+    parts = (found.compute, found.memory, found.network, found.overhead)
+    return Timed(
+        operator=operator,
+        time=found.time,
+        compute=found.compute,
+        memory=found.memory,
+        network=found.network,
+        overhead=found.overhead,
+        bound=CAUSES[parts.index(max(parts))],
+        low=found.time * found.low,
+        high=found.time * found.high,
+    )
+
+
+def split(one: Timed) -> tuple[tuple[Cause, float], tuple[Cause, float]]:
+    """The seconds of one operator by cause: its latency, and the rest to the largest of its other parts."""
+    parts: dict[Cause, float] = {"compute": one.compute, "memory bandwidth": one.memory, "interconnect": one.network}
+    overhead = min(one.overhead, one.time)
+    return ("overhead", overhead), (max(parts, key=lambda cause: parts[cause]), one.time - overhead)
+
+
+def combined(operators: tuple[Timed, ...], overhead: float = 0.0) -> tuple[float, float, float]:
+    """Time of a step and its 80 % interval.
+
+    Errors of one law on one device are correlated, so that the logarithms of the intervals are averaged, weighted by
+    time; they do not cancel as independent ones would.
+    """
+    time = sum(one.time * one.operator.count for one in operators) + overhead
+    if not time:
+        return 0.0, 0.0, 0.0
+    low = high = 0.0
+    for one in operators:
+        if one.time:
+            share = one.time * one.operator.count / time
+            low += share * log(one.low / one.time)
+            high += share * log(one.high / one.time)
+    return time, time * exp(low), time * exp(high)
+
+
+def summed(operators: tuple[Timed, ...], overhead: float = 0.0) -> StepEstimate:
+    """A step of operators, and what the engine adds (seconds)."""
+    time, low, high = combined(operators, overhead)
+    shares: dict[Cause, float] = dict.fromkeys(CAUSES, 0.0)
+    shares["overhead"] = overhead
+    for one in operators:
+        for cause, seconds in split(one):
+            shares[cause] += seconds * one.operator.count
+    bound = max(CAUSES, key=lambda cause: shares[cause])
+    return StepEstimate(operators, overhead, time, low, high, shares, bound)
+
+
+def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:
+    """One step of an engine. Raises BadInput as `timed` does."""
+    from narrows.step import operators_of
+
+    return summed(tuple(timed(operator, deployment) for operator in operators_of(deployment, batch)))
