@@ -20,9 +20,9 @@ def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     answer = roofline(model, progress=waiting(), **options)
     if plot is not None:
         from narrows.report.charts import save
-        from narrows.report.roofline_answer_chart import roofline_answer_chart
+        from narrows.report.roofline_phases_chart import phases_chart
 
-        save(roofline_answer_chart(answer), plot)
+        save(phases_chart(answer), plot)
     emit(answer, as_json)
     return 0
 
@@ -48,6 +48,7 @@ command = click.Command(
         ),
         option("--tp", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
         option("--pp", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
+        option("--ep", type=int, default=1, show_default=True, help=_("Expert-parallel size, of the ranks of --tp.")),
         option("--engine", default="vllm", show_default=True, help=_("Serving engine, whose defaults apply.")),
         option(
             "--precision",

@@ -9,6 +9,7 @@ from narrows.report.roofline_extras import generations, hierarchy, naive, sweep
 from narrows.report.roofline_words import SPENT, bound_word, label, least, phase_word, spent_word
 from narrows.report.words import word
 from narrows.roofline.prescriptions import Prescription
+from narrows.roofline.turning import TurningPoint
 from narrows.step.operators import Phase as PhaseName
 from narrows.units import count, decimal, seconds, usd
 
@@ -61,7 +62,7 @@ def _headline(answer: Roofline) -> str:
 def _verdicts(one: Bounds) -> list[Part]:
     decode, prefill = one.phases.decode, one.phases.prefill
     sentence = _(
-        "decode is {bound}: of {time} per step ({low} to {high}) {parts}; {rate} tokens/s, {each} per sequence"
+        "decode is {bound}: {time} per step ({low} to {high}), {parts}; {rate} tokens/s, {each} per sequence"
     )
     parts: list[Part] = [
         Paragraph(
@@ -75,7 +76,7 @@ def _verdicts(one: Bounds) -> list[Part]:
             "good",
         )
     ]
-    sentence = _("prefill is {bound}: of {time} ({low} to {high}) {parts}; {rate} tokens/s")
+    sentence = _("prefill is {bound}: {time} ({low} to {high}), {parts}; {rate} tokens/s")
     parts.append(
         Paragraph(
             sentence.format(
@@ -143,12 +144,14 @@ def _comparison(candidates: tuple[Bounds, ...]) -> Table:
 def _bars(candidates: tuple[Bounds, ...]) -> Bars:
     """Percent of each phase's time: phases differ too much in seconds to share a scale."""
     rows: list[tuple[str, list[Segment], str]] = []
+    phases = [phase for one in candidates for phase in (one.phases.decode, one.phases.prefill)]
+    # of every bar the same ones, so that all have the same fills
+    shown = [name for name in SPENT if any(one.spending[name] >= SMALL * one.time.value for one in phases)]
     for one in candidates:
         if len(candidates) > 1:
             rows.append((label(one), [], ""))
         for phase in (one.phases.decode, one.phases.prefill):
-            # all of them, so that every bar has the same fills
-            segments = [Segment(spent_word(name), 100 * phase.spending[name] / phase.time.value) for name in SPENT]
+            segments = [Segment(spent_word(name), 100 * phase.spending[name] / phase.time.value) for name in shown]
             rows.append((phase_word(phase.name), segments, seconds(phase.time.value)))
     return Bars(rows, 100)
 
@@ -235,7 +238,7 @@ def _sum(name: str, rows: list[OperatorRow], whole: Phase) -> tuple[str, ...]:
     )
 
 
-def _turn(point) -> str:  # type: ignore[no-untyped-def]
+def _turn(point: TurningPoint) -> str:
     text = say(point.text)
     if point.by_peaks is not None and point.by_peaks != point.value:
         return _("{text} (by peak and bandwidth alone: {value})").format(text=text, value=count(point.by_peaks))

@@ -64,16 +64,17 @@ def naive(one: Bounds) -> list[Part]:
     if found is None:
         return []
     text = _(
-        "Attention of the prefill moves {fused} and takes {time}. Three kernels that keep their scores in device "
-        "memory would move {scores} more: {slower} at least."
+        "Attention of the prefill moves {fused} and takes {time}. Kernels that keep their scores in device memory "
+        "would move {naive} and take {slower}, {times} × as long."
     )
     return [
         Paragraph(
             text.format(
                 fused=decimal(found.fused_bytes),
                 time=seconds(found.fused_time),
-                scores=decimal(found.score_bytes),
+                naive=decimal(found.naive_bytes),
                 slower=seconds(found.naive_time),
+                times=least(found.naive_time / found.fused_time),
             )
         )
     ]
@@ -160,10 +161,11 @@ def generations(answer: Roofline) -> list[Part]:
         )
         for one in answer.generations
     ]
-    first, last = answer.generations[0], max(answer.generations, key=lambda one: one.year)
+    first = min(answer.generations, key=lambda one: (one.year, -one.bandwidth))
+    last = max(answer.generations, key=lambda one: (one.year, one.name.startswith(first.name.split()[0])))
     wall = _(
-        "From {first} ({start}) to {last} ({end}) the peak grew {peak} ×, bandwidth {bandwidth} ×: the batch that fills "
-        "the arithmetic grew with their ratio, {ridge} ×."
+        "From the {first} ({start}) to the {last} ({end}) the peak grew {peak} × and bandwidth {bandwidth} ×: the "
+        "ridge point, and with it the batch that fills the arithmetic, {ridge} ×."
     ).format(
         first=first.name,
         start=first.year,

@@ -157,13 +157,3 @@ def _attention(shape: AttentionShape) -> tuple[tuple[int, Text], tuple[int, Text
     once = int(passes * shape.kv_heads * widths / 8)
     through = Text("keys and values once per tile of {queries} queries", queries=height * group)
     return (once, through), (once, Text("the same tiles; scores stay in registers"))
-
-
-def naive_bytes(shape: AttentionShape) -> int:
-    """Scores and probabilities of attention as three kernels: each written and read once, 2 bytes per element.
-
-    Source: Dao et al., FlashAttention (2022), algorithm 0. A mask does not spare a naive kernel its scores, so all
-    queries × keys count: pairs alone are computed by a fused one.
-    """
-    per_sequence = shape.queries * shape.keys // max(1, shape.sequences)
-    return 4 * 2 * shape.heads * per_sequence

@@ -46,7 +46,7 @@ def other_devices(
 ) -> Iterator[tuple[str, Deployment, Text]]:
     """(name, deployment, why) of the fastest and of the cheapest per token among devices that clouds rent out.
 
-    As many of them as the deployment has. A device that is the best already is not named.
+    As many of them as the deployment has. A device that is the best already is not named, nor is one named twice.
     """
     offers = []
     for device in accelerators():
@@ -56,13 +56,11 @@ def other_devices(
         plain = plain_seconds(time, device)
         if plain and price is not None and price.accelerator_count == deployment.count:
             offers.append((plain, price, device))
-    why = {
-        "faster_device": lambda offer: offer[0],
-        "cheaper_device": lambda offer: offer[0] * offer[1].usd_per_hour,
-    }
-    for name, order in why.items():
-        for _, price, device in sorted(offers, key=lambda offer: (order(offer), offer[2].id))[:TRIED]:
-            if device.id == deployment.accelerator.id:
+    named = {deployment.accelerator.id}
+    for name, costs in (("faster_device", False), ("cheaper_device", True)):
+        ranked = sorted(offers, key=lambda offer: (offer[0] * (offer[1].usd_per_hour if costs else 1.0), offer[2].id))
+        for _, price, device in ranked[:TRIED]:
+            if device.id in named:
                 break
             try:
                 one = deployed(model, device, options)
@@ -76,5 +74,6 @@ def other_devices(
                 price=usd(price.usd_per_hour),
                 instance=price.label,
             )
+            named.add(device.id)
             yield name, one, text
             break

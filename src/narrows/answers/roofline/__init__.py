@@ -27,11 +27,12 @@ __all__ = ["Bounds", "Roofline", "roofline"]
 
 PROMPT, BATCH, CONTEXT = 4096, 16, 4096
 """What is asked for by itself: the chapter's load. A model whose limit is shorter takes its limit."""
-_DEFAULTS: dict[str, Any] = {"tp": 1, "pp": 1, "engine": "vllm", "dtype": "auto", "kv_cache_dtype": "auto"}
+_DEFAULTS: dict[str, Any] = {"tp": 1, "pp": 1, "ep": 1, "engine": "vllm", "dtype": "auto", "kv_cache_dtype": "auto"}
 _DEPLOY = {
     "engine": "engine",
     "tensor_parallel": "tp",
     "pipeline_parallel": "pp",
+    "expert_parallel": "ep",
     "dtype": "dtype",
     "kv_cache_dtype": "kv_cache_dtype",
     "max_length": "max_len",
@@ -54,6 +55,7 @@ def roofline(
     context: int | None = None,
     tp: int = 1,
     pp: int = 1,
+    ep: int = 1,
     engine: str = "vllm",
     dtype: str = "auto",
     kv_cache_dtype: str = "auto",
@@ -77,12 +79,13 @@ def roofline(
 ) -> Roofline:
     """What bounds prefill of a prompt, and decode of a batch, of `model` on `gpu` (one or several to compare)?
 
-    prompt: tokens of one prompt. batch, context: sequences of a decode step and the tokens that each has cached.
-    precision: formats of the weights to compare (bf16, fp8, int8, int4, fp4), of an unquantized model. peak,
-    bandwidth: figures in place of the catalogue's, such as ["bf16=435GFLOP/s"] and "34GB/s", of a device that was
-    measured. memory: usable bytes per device. sweep: a range such as "batch=1..256x2". operator: one whose way
-    through the memory hierarchy is shown. generations: the same load across generations of accelerators.
-    naive_attention: beside the fused one. progress: told (headers read, headers in all). Raises BadInput.
+    prompt: tokens of one prompt. batch, context: sequences of a decode step and the tokens that each has cached. ep:
+    ranks over which experts are shared out, of the tensor-parallel ones. precision: formats of the weights to compare
+    (bf16, fp8, int8, int4, fp4), of an unquantized model. peak, bandwidth: figures in place of the catalogue's, such
+    as ["bf16=435GFLOP/s"] and "34GB/s", of a device that was measured. memory: usable bytes per device. sweep: a
+    range such as "batch=1..256x2". operator: one whose way through the memory hierarchy is shown. generations: the
+    same load across generations of accelerators. naive_attention: beside the fused one. progress: told (headers read,
+    headers in all). Raises BadInput.
 
     model may also be the engine's start command as it is pasted: its flags stand for options that are not given.
 
@@ -95,6 +98,7 @@ def roofline(
         "context": context,
         "tp": tp,
         "pp": pp,
+        "ep": ep,
         "engine": engine,
         "dtype": dtype,
         "kv_cache_dtype": kv_cache_dtype,
@@ -210,6 +214,10 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
                 steps=steps,
                 tokens=first.deployment.max_num_batched_tokens,
             )
+        )
+    if first.deployment.pipeline_parallel > 1:
+        found.append(
+            Text("the stages of the pipeline run one after the other; with several batches in flight they overlap")
         )
     found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
     return tuple(dict.fromkeys(found))

@@ -9,10 +9,11 @@ from narrows.answers.verdict import reason_of, verdict_of
 from narrows.deployment import Deployment
 from narrows.hardware import cheapest
 from narrows.memory import capacity
-from narrows.roofline.phases import PhaseTime, decode, prefill
+from narrows.roofline.estimate import timed
+from narrows.roofline.phases import PhaseTime, chunks, decode, prefill
 from narrows.roofline.prescriptions import Ask, prescriptions, usd_per_million
 from narrows.roofline.turning import held, turning_points
-from narrows.step import AttentionShape
+from narrows.step import AttentionShape, Batch, Chunk, operators_of
 from narrows.step.operators import Phase as PhaseName
 from narrows.text import BadInput, Text
 
@@ -61,7 +62,7 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
         path=path(deployment, load, min(room, PATH)),
         sweep=sweep(deployment, load, *points) if points else None,
         hierarchy=_hierarchy(deployment, operator, filled, step) if operator else (),
-        naive_attention=_naive(deployment, filled) if naive else None,
+        naive_attention=_naive(deployment, load.prompt) if naive else None,
     )
 
 
@@ -104,20 +105,21 @@ def _hierarchy(deployment: Deployment, operator: str, *times: PhaseTime) -> tupl
     return tuple(found)
 
 
-def _naive(deployment: Deployment, time: PhaseTime) -> NaiveAttention | None:
-    """Attention of the prefill with scores in device memory: they cost at least their bytes ÷ bandwidth more."""
-    from narrows.roofline.hierarchy import naive_bytes
-
-    fused = scores = 0
-    seconds = 0.0
-    for n, step in time.steps:
-        for one in step.operators:
-            if isinstance(one.operator.shape, AttentionShape):
-                count = n * one.operator.count
-                fused += count * one.operator.bytes
-                scores += count * naive_bytes(one.operator.shape)
-                seconds += count * one.time
-    if not scores:
+def _naive(deployment: Deployment, prompt: int) -> NaiveAttention | None:
+    """Attention of the prefill as three kernels, beside the fused one; None where there is none."""
+    fused = [_attention(deployment, times, chunk, False) for times, chunk in chunks(deployment, prompt)]
+    naive = [_attention(deployment, times, chunk, True) for times, chunk in chunks(deployment, prompt)]
+    moved, more = sum(size for size, _ in fused), sum(size for size, _ in naive)
+    if not moved:
         return None
-    slower = seconds + scores / deployment.accelerator.memory_bandwidth
-    return NaiveAttention(fused, fused + scores, scores, seconds, slower)
+    return NaiveAttention(moved, more, sum(time for _, time in fused), sum(time for _, time in naive))
+
+
+def _attention(deployment: Deployment, times: int, chunk: Chunk, naive: bool) -> tuple[int, float]:
+    """Bytes and seconds of attention in `times` such steps."""
+    size, time = 0, 0.0
+    for one in operators_of(deployment, Batch((chunk,)), naive=naive):
+        if isinstance(one.shape, AttentionShape):
+            size += times * one.count * one.bytes
+            time += times * one.count * timed(one, deployment).time
+    return size, time

@@ -126,14 +126,13 @@ class Hierarchy(msgspec.Struct, frozen=True):
 
 
 class NaiveAttention(msgspec.Struct, frozen=True):
-    """Attention of the prefill as three kernels whose scores go through device memory, beside the fused one.
+    """Attention of the prefill, fused and as kernels whose scores go through device memory: bytes and seconds in all.
 
-    score_bytes: scores and probabilities, written and read, all layers of one rank. time: seconds of attention.
+    Both of one rank and all layers; the naive one computes the same pairs.
     """
 
     fused_bytes: int
     naive_bytes: int
-    score_bytes: int
     fused_time: float
     naive_time: float
 
