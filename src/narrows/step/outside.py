@@ -46,7 +46,7 @@ def before_kernels(rows: Iterable[TensorRow], site: Site) -> list[Kernel]:
     made: list[Kernel] = [
         Streaming("embedding", "tokens", width // site.element, width, width, site.base.precision, _small(pieces))
     ]
-    encoder = [piece for piece in pieces if piece.tensor.role == "embedding.encoder"]
+    encoder = [piece for piece in pieces if piece.tensor.role.startswith("embedding.encoder")]
     made += products(encoder, deployment, "encoder", encoder_tokens(deployment))
     made += products([piece for piece in pieces if piece not in encoder], deployment)
     if site.tp > 1:

@@ -10,6 +10,7 @@ import msgspec
 
 from narrows.deployment import Deployment, stages
 from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_of, stands_in
+from narrows.models.feedforward import Beside, MixtureOfExperts
 from narrows.models.spec import Layer
 from narrows.models.tensors import Tensor, TensorRow
 from narrows.step.batch import Batch
@@ -94,7 +95,7 @@ def _held(piece: Piece, layer: Layer, deployment: Deployment, skipped: bool) -> 
     tensor = piece.tensor
     if skipped:
         return Held("never", "layers that run for pictures")
-    if tensor.use == "table" or tensor.role in GATHERED:
+    if tensor.use in ("table", "built") or tensor.role in GATHERED:
         return Held("never", "gathered tables")
     if tensor.role.startswith("cross.") and not any(row.encoder for row in layer.mixer.cache()):
         return Held("never", "projections of an encoder's output that is not there")
@@ -103,9 +104,12 @@ def _held(piece: Piece, layer: Layer, deployment: Deployment, skipped: bool) -> 
     if tensor.role == "mla.kv_up" and piece.quantized:
         return Held("prefill", "projections that only prefill uses")
     if tensor.copies > 1 and tensor.active is not None:
-        idle_ones = getattr(layer.feed_forward, "idle", 0) if tensor.role.startswith("experts.") else 0
-        apart = deployment.expert_parallel if tensor.role.startswith("experts.") else 1
-        return Held("experts", "idle experts", tensor.copies // apart, tensor.copies + idle_ones, tensor.active)
+        if not tensor.role.startswith("experts."):
+            return Held("experts", "idle experts", tensor.copies, tensor.copies, tensor.active)
+        part = layer.feed_forward.experts if isinstance(layer.feed_forward, Beside) else layer.feed_forward
+        all_experts = tensor.copies + (part.idle if isinstance(part, MixtureOfExperts) else 0)
+        here = tensor.copies // deployment.expert_parallel
+        return Held("experts", "idle experts", here, all_experts, tensor.active)
     return Held("always", "weights")
 
 
@@ -125,7 +129,7 @@ def _outer_held(tensor: Tensor, sampled_table: bool) -> Held:
         return Held("sampled", "head") if sampled_table and role == "embedding" else Held("never", "gathered tables")
     if role.startswith(UNUSED):
         return Held("never", "parts that generation does not run")
-    if role == "embedding.encoder":
+    if role.startswith("embedding.encoder"):
         return Held("encoder", "projections of the encoder's output")
     return Held("sampled", "head") if role.startswith(SAMPLED) else Held("always", "weights")
 

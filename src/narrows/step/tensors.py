@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
@@ -74,21 +75,29 @@ def layer_pieces(layer: Layer, index: int, deployment: Deployment) -> tuple[Piec
     """The tensors that layer `index` runs with, in the order in which it states them."""
     model = deployment.model
     applied = layer.applied()
-    rows = [(row, False) for row in model.layer_rows(layer, (index,))] + [(r, True) for r in model.lent_rows(layer)]
-    bytes_of: dict[tuple[str, tuple[int, ...]], int] = {}
-    about: dict[tuple[str, tuple[int, ...]], tuple[Arithmetic, bool, bool]] = {}
+    rows = [(row, False) for row in model.layer_rows(layer, (index,))]
+    if layer.borrowed:
+        rows += [(row, True) for row in model.lent_rows(layer)]
+    bytes_of: dict[_Key, int] = {}
+    about: dict[_Key, tuple[Arithmetic, bool, bool]] = {}
     for row, lent in rows:
-        key = (row.tensor.role, row.tensor.shape)
+        key = _key(row.tensor)
         bytes_of[key] = bytes_of.get(key, 0) + row.count * resident_of(row, deployment)
         if key not in about:
             quantized = any(part.format != model.precision.dtype for part in row.parts) and row.tensor.format is None
             about[key] = (_arithmetic(row, layer.owner or 0 if lent else index, deployment), quantized, lent)
-    found = []
-    for tensor in applied:
-        key = (tensor.role, tensor.shape)
-        times = sum(1 for other in applied if (other.role, other.shape) == key)
-        found.append(Piece(tensor, bytes_of.get(key, 0) // times, *about[key]))
-    return tuple(found)
+    times = Counter(_key(tensor) for tensor in applied)
+    return tuple(
+        Piece(tensor, bytes_of[_key(tensor)] // times[_key(tensor)], *about[_key(tensor)]) for tensor in applied
+    )
+
+
+_Key = tuple[str, tuple[int, ...], str]
+
+
+def _key(tensor: Tensor) -> _Key:
+    """What tells tensors of a layer apart; equal ones (of two mixers in turn) are stored alike."""
+    return tensor.role, tensor.shape, tensor.use
 
 
 def same_storage(layer: Layer, indices: Sequence[int], deployment: Deployment) -> list[tuple[tuple[Piece, ...], int]]:
