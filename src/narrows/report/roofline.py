@@ -61,9 +61,7 @@ def _headline(answer: Roofline) -> str:
 
 def _verdicts(one: Bounds) -> list[Part]:
     decode, prefill = one.phases.decode, one.phases.prefill
-    sentence = _(
-        "decode is {bound}: {time} per step ({low} to {high}), {parts}; {rate} tokens/s, {each} per sequence"
-    )
+    sentence = _("decode is {bound}: {time} per step ({low} to {high}), {parts}; {rate} tokens/s, {each} per sequence")
     parts: list[Part] = [
         Paragraph(
             sentence.format(

@@ -12,7 +12,7 @@ from math import exp, log
 from narrows.deployment import Deployment
 from narrows.roofline.cost import Costs
 from narrows.roofline.timed import Cause, StepEstimate, Timed
-from narrows.step import Batch, Operator
+from narrows.step import Batch, Operator, plan_of
 
 CAUSES: tuple[Cause, ...] = ("compute", "memory bandwidth", "interconnect", "overhead")
 
@@ -77,11 +77,20 @@ def engine_adds(deployment: Deployment, batch: Batch) -> float:
     return overhead(deployment, batch)  # type: ignore[no-any-return]
 
 
+class Estimator:
+    """A deployment whose steps are estimated one after another: compiled once, its laws looked up once."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.plan = plan_of(deployment)
+        self.costs = Costs(deployment)
+
+    def __call__(self, batch: Batch) -> StepEstimate:
+        """One step of the engine. Raises BadInput as `Costs` does."""
+        found = tuple(timed(operator, self.costs) for operator in self.plan.operators(batch))
+        return summed(found, engine_adds(self.deployment, batch))
+
+
 def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:
     """One step of an engine. Raises BadInput as `Costs` does."""
-    from narrows.step import operators_of
-
-    costs = Costs(deployment)
-    return summed(
-        tuple(timed(operator, costs) for operator in operators_of(deployment, batch)), engine_adds(deployment, batch)
-    )
+    return Estimator(deployment)(batch)

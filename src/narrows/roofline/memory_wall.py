@@ -8,6 +8,7 @@ import msgspec
 
 from narrows.hardware import find_accelerator
 from narrows.models import ModelSpec
+from narrows.roofline.estimate import Estimator
 from narrows.roofline.phases import Load, decode, main_precision, prefill
 from narrows.roofline.timed import Cause
 from narrows.roofline.turning import decode_by_peaks, held
@@ -66,8 +67,8 @@ def memory_wall(
         device = find_accelerator(name)
         try:
             one = deployed(model, device, alone)
-            filled = prefill(one, load.prompt)
-            step = decode(one, load.batch, load.context)
+            steps = Estimator(one)
+            filled, step = prefill(steps, load.prompt), decode(steps, load.batch, load.context)
         except BadInput:
             continue
         precision = main_precision(filled.operators)
@@ -80,7 +81,7 @@ def memory_wall(
                 peak=device.peak(precision),
                 bandwidth=device.memory_bandwidth,
                 ridge=device.ridge(precision),
-                turning_batch=decode_by_peaks(one, 1),
+                turning_batch=decode_by_peaks(steps, 1),
                 prefill=filled.time,
                 prefill_bound=filled.bound,
                 decode=step.time,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from narrows.deployment import Deployment
-from narrows.roofline.estimate import estimate
+from narrows.roofline.estimate import Estimator
 from narrows.roofline.timed import Cause, StepEstimate
 from narrows.step import Batch, Chunk, Operator
 
@@ -88,16 +88,15 @@ def _timed(steps: list[tuple[int, StepEstimate]]) -> PhaseTime:
     )
 
 
-def decode(deployment: Deployment, batch: int, context: int, new: int = 1) -> PhaseTime:
+def decode(steps: Estimator, batch: int, context: int, new: int = 1) -> PhaseTime:
     """One step of `batch` sequences with `context` cached tokens; new > 1: drafted tokens that are verified with it."""
-    return _timed([(1, estimate(deployment, Batch((Chunk(batch, new, context),))))])
+    return _timed([(1, steps(Batch((Chunk(batch, new, context),))))])
 
 
-def prefill(deployment: Deployment, prompt: int, cached: int = 0) -> PhaseTime:
+def prefill(steps: Estimator, prompt: int, cached: int = 0) -> PhaseTime:
     """One prompt of `prompt` tokens of which `cached` are there already, in steps of max_num_batched_tokens."""
-    return _timed(
-        [(times, estimate(deployment, Batch((chunk,)))) for times, chunk in chunks(deployment, prompt, cached)]
-    )
+    pieces = chunks(steps.deployment, prompt, cached)
+    return _timed([(times, steps(Batch((chunk,)))) for times, chunk in pieces])
 
 
 def chunks(deployment: Deployment, prompt: int, cached: int = 0) -> Iterator[tuple[int, Chunk]]:

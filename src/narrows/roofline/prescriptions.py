@@ -10,6 +10,7 @@ import msgspec
 from narrows.deployment import Deployment
 from narrows.hardware import cheapest
 from narrows.models import ModelSpec
+from narrows.roofline.estimate import Estimator
 from narrows.roofline.other_devices import other_devices
 from narrows.roofline.phases import Load, PhaseTime, decode, prefill
 from narrows.roofline.turning import held, kv_bytes, weight_bytes
@@ -36,9 +37,14 @@ class Ask(msgspec.Struct, frozen=True):
 
     model: ModelSpec
     options: dict[str, Any]
-    deployment: Deployment
+    steps: Estimator
     load: Load
     cloud: str | None = None
+
+    @property
+    def deployment(self) -> Deployment:
+        """What is asked about."""
+        return self.steps.deployment
 
 
 class Prescription(msgspec.Struct, frozen=True):
@@ -106,8 +112,8 @@ def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
     """What helps, the most first; before all, where memory does not hold the load, what makes it fit."""
     deployment, load = ask.deployment, ask.load
     before: dict[Phase, _Change] = {
-        "decode": _Change("", "decode", "", Text(""), deployment, load, decode(deployment, load.batch, load.context)),
-        "prefill": _Change("", "prefill", "", Text(""), deployment, load, prefill(deployment, load.prompt)),
+        "decode": _Change("", "decode", "", Text(""), deployment, load, decode(ask.steps, load.batch, load.context)),
+        "prefill": _Change("", "prefill", "", Text(""), deployment, load, prefill(ask.steps, load.prompt)),
     }
     short = held(deployment, load.context) < load.batch
     found = [_effect(one, before[one.phase], ask) for one in _changes(ask, before, short)]
@@ -160,12 +166,12 @@ def _changes(ask: Ask, before: dict[Phase, _Change], short: bool) -> Iterator[_C
         for name, device, text in other_devices(
             ask.model, ask.options, ask.deployment, ask.load, before[phase].time, phase, ask.cloud
         ):
-            time = _phase(phase, device, ask.load)
+            time = _phase(phase, Estimator(device), ask.load)
             yield _Change(name, phase, f"--gpu {device.accelerator.id}", text, device, ask.load, time)
 
 
-def _phase(phase: Phase, deployment: Deployment, load: Load) -> PhaseTime:
-    return prefill(deployment, load.prompt) if phase == "prefill" else decode(deployment, load.batch, load.context)
+def _phase(phase: Phase, steps: Estimator, load: Load) -> PhaseTime:
+    return prefill(steps, load.prompt) if phase == "prefill" else decode(steps, load.batch, load.context)
 
 
 def _redeployed(
@@ -174,7 +180,9 @@ def _redeployed(
     """The same model with changed options; nothing where the engine cannot do it."""
     try:
         one = deployed(ask.model, ask.deployment.accelerator, {**ask.options, **changed})
-        yield _Change(name, phase, change, text, one, ask.load, _phase(phase, one, ask.load), replicas=replicas)
+        yield _Change(
+            name, phase, change, text, one, ask.load, _phase(phase, Estimator(one), ask.load), replicas=replicas
+        )
     except BadInput:
         return
 
@@ -186,7 +194,8 @@ def _narrower_weights(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Chang
         try:
             model, options = with_weights(ask.model, ask.options, precision)
             one = deployed(model, ask.deployment.accelerator, options)
-            times = {phase: _phase(phase, one, ask.load) for phase in before}
+            steps = Estimator(one)
+            times = {phase: _phase(phase, steps, ask.load) for phase in before}
         except BadInput:
             continue
         label = {"fp8": "FP8", "int4": "INT4", "fp4": "NVFP4"}[precision]
@@ -238,7 +247,7 @@ def _batches(ask: Ask, short: bool) -> Iterator[_Change]:
         else Text("more sequences per step: weights are read once for all of them")
     )
     changed = msgspec.structs.replace(load, batch=room)
-    time = decode(deployment, room, load.context)
+    time = decode(ask.steps, room, load.context)
     yield _Change("batch", "decode", f"--batch {room}", text, deployment, changed, time)
 
 
@@ -256,7 +265,7 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
         ),
         deployment,
         load,
-        decode(deployment, load.batch, load.context, 1 + DRAFTED),
+        decode(ask.steps, load.batch, load.context, 1 + DRAFTED),
         per_pass=rate_of,
         assumed=Text(
             "each drafted token is accepted with probability {rate}, and drafting costs nothing", rate=f"{ACCEPTED:g}"
@@ -265,7 +274,7 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
     half = load.context // 2
     if half >= 1:
         shorter = msgspec.structs.replace(load, context=half)
-        time = decode(deployment, load.batch, half)
+        time = decode(ask.steps, load.batch, half)
         text = Text(
             "half the context: a step reads {after} of KV cache in place of {before}",
             after=decimal(_cache(time)),
@@ -281,7 +290,7 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
             Text("{cached} of {prompt} tokens of the prompt are not computed again", cached=cached, prompt=load.prompt),
             deployment,
             load,
-            prefill(deployment, load.prompt, cached),
+            prefill(ask.steps, load.prompt, cached),
             assumed=Text("{percent} % of the prompt are in the prefix cache", percent=int(CACHED * 100)),
         )
 

@@ -10,10 +10,10 @@ import msgspec
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
 from narrows.memory import capacity
-from narrows.roofline.estimate import estimate
+from narrows.roofline.estimate import Estimator
 from narrows.roofline.phases import Load
 from narrows.roofline.timed import Cause, StepEstimate, Timed
-from narrows.step import Batch, Experts, Gemm, Operator, operators_of
+from narrows.step import Batch, Experts, Gemm, Operator
 from narrows.text import Text
 from narrows.units import decimal
 
@@ -102,35 +102,35 @@ def _computes_by_peaks(operators: Iterable[Operator], device: Accelerator) -> bo
     return compute >= sum(one.count * one.bytes for one in operators) / device.memory_bandwidth
 
 
-def turning_points(deployment: Deployment, load: Load) -> tuple[TurningPoint, ...]:
+def turning_points(steps: Estimator, load: Load) -> tuple[TurningPoint, ...]:
     """All turning points around a load."""
     return (
-        _decode_compute(deployment, load),
-        _kv_batch(deployment, load),
-        _kv_context(deployment, load),
-        _prefill_compute(deployment, load),
+        _decode_compute(steps, load),
+        _kv_batch(steps, load),
+        _kv_context(steps, load),
+        _prefill_compute(steps, load),
     )
 
 
-def decode_by_peaks(deployment: Deployment, context: int) -> int | None:
+def decode_by_peaks(steps: Estimator, context: int) -> int | None:
     """Batch from which the linear layers of decode are compute-bound by peak and bandwidth alone."""
-    device = deployment.accelerator
+    device = steps.deployment.accelerator
 
     def holds(batch: int) -> bool:
-        step = operators_of(deployment, Batch.decode(batch, context))
+        step = steps.plan.operators(Batch.decode(batch, context))
         return _computes_by_peaks((one for one in step if linear(one)), device)
 
     return first(holds, MOST_BATCH)
 
 
-def _decode_compute(deployment: Deployment, load: Load) -> TurningPoint:
+def _decode_compute(steps: Estimator, load: Load) -> TurningPoint:
     def linears(batch: int) -> list[Timed]:
         # their time does not depend on the context, and without one attention costs least to estimate
-        step = estimate(deployment, Batch.decode(batch, 1))
+        step = steps(Batch.decode(batch, 1))
         return [one for one in step.operators if linear(one.operator)]
 
     found = first(lambda batch: _computes(linears(batch)), MOST_BATCH)
-    peaks = decode_by_peaks(deployment, 1)
+    peaks = decode_by_peaks(steps, 1)
     if found is None:
         last = linears(MOST_BATCH)
         moved = sum(one.operator.count * one.operator.bytes for one in last)
@@ -142,7 +142,7 @@ def _decode_compute(deployment: Deployment, load: Load) -> TurningPoint:
             intensity=f"{done / moved:.0f}" if moved else "0",
         )
         return TurningPoint("decode_compute", "batch", None, text, peaks)
-    most = held(deployment, load.context)
+    most = held(steps.deployment, load.context)
     text = Text(
         "the linear layers of decode are compute-bound from batch {batch} on; memory holds {held} sequences of "
         "{context} tokens",
@@ -153,9 +153,9 @@ def _decode_compute(deployment: Deployment, load: Load) -> TurningPoint:
     return TurningPoint("decode_compute", "batch", found, text, peaks, most >= found)
 
 
-def _kv_batch(deployment: Deployment, load: Load) -> TurningPoint:
+def _kv_batch(steps: Estimator, load: Load) -> TurningPoint:
     def holds(batch: int) -> bool:
-        step = operators_of(deployment, Batch.decode(batch, load.context))
+        step = steps.plan.operators(Batch.decode(batch, load.context))
         return kv_bytes(step) >= weight_bytes(step)
 
     found = first(holds, MOST_BATCH)
@@ -168,12 +168,12 @@ def _kv_batch(deployment: Deployment, load: Load) -> TurningPoint:
         context=load.context,
         batch=found,
     )
-    return TurningPoint("decode_kv_batch", "batch", found, text, fits=held(deployment, load.context) >= found)
+    return TurningPoint("decode_kv_batch", "batch", found, text, fits=held(steps.deployment, load.context) >= found)
 
 
-def _kv_context(deployment: Deployment, load: Load) -> TurningPoint:
+def _kv_context(steps: Estimator, load: Load) -> TurningPoint:
     def step(context: int) -> tuple[Operator, ...]:
-        return operators_of(deployment, Batch.decode(load.batch, context))
+        return steps.plan.operators(Batch.decode(load.batch, context))
 
     def holds(context: int) -> bool:
         operators = step(context)
@@ -189,7 +189,7 @@ def _kv_context(deployment: Deployment, load: Load) -> TurningPoint:
             weights=decimal(weight_bytes(last)),
         )
         return TurningPoint("decode_kv_context", "context", None, text)
-    limit = deployment.model.max_length
+    limit = steps.deployment.model.max_length
     if limit and found > limit:
         text = Text(
             "at batch {batch} KV traffic passes weight traffic from {context} tokens on, which is beyond the model's "
@@ -202,24 +202,24 @@ def _kv_context(deployment: Deployment, load: Load) -> TurningPoint:
     text = Text(
         "at batch {batch} KV traffic passes weight traffic from {context} tokens on", batch=load.batch, context=found
     )
-    return TurningPoint("decode_kv_context", "context", found, text, fits=held(deployment, found) >= load.batch)
+    return TurningPoint("decode_kv_context", "context", found, text, fits=held(steps.deployment, found) >= load.batch)
 
 
-def _prefill_compute(deployment: Deployment, load: Load) -> TurningPoint:
-    most = deployment.max_num_batched_tokens
+def _prefill_compute(steps: Estimator, load: Load) -> TurningPoint:
+    most = steps.deployment.max_num_batched_tokens
 
-    def step(prompt: int) -> StepEstimate:
-        return estimate(deployment, Batch.prefill(prompt))
+    def filled(prompt: int) -> StepEstimate:
+        return steps(Batch.prefill(prompt))
 
-    found = first(lambda prompt: step(prompt).bound == "compute", most)
-    device = deployment.accelerator
-    peaks = first(lambda n: _computes_by_peaks(operators_of(deployment, Batch.prefill(n)), device), most)
+    found = first(lambda prompt: filled(prompt).bound == "compute", most)
+    device = steps.deployment.accelerator
+    peaks = first(lambda n: _computes_by_peaks(steps.plan.operators(Batch.prefill(n)), device), most)
     if found is None:
         text = Text(
             "prefill is not compute-bound at any length: a step takes at most {most} tokens (max_num_batched_tokens), "
             "and {cause} decides then",
             most=most,
-            cause=CAUSES[step(most).bound],
+            cause=CAUSES[filled(most).bound],
         )
         return TurningPoint("prefill_compute", "prompt", None, text, peaks)
     text = Text("prefill is compute-bound from prompts of {prompt} tokens on", prompt=found)

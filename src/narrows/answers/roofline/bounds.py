@@ -9,11 +9,11 @@ from narrows.answers.verdict import reason_of, verdict_of
 from narrows.deployment import Deployment
 from narrows.hardware import cheapest
 from narrows.memory import capacity
-from narrows.roofline.estimate import timed
+from narrows.roofline.estimate import Estimator, timed
 from narrows.roofline.phases import PhaseTime, chunks, decode, prefill
 from narrows.roofline.prescriptions import Ask, prescriptions, usd_per_million
 from narrows.roofline.turning import held, turning_points
-from narrows.step import AttentionShape, Batch, Chunk, operators_of
+from narrows.step import AttentionShape, Batch, Chunk, Plan, plan_of
 from narrows.step.operators import Phase as PhaseName
 from narrows.text import BadInput, Text
 
@@ -25,7 +25,7 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
     """All figures of one deployment. points: of a sweep; operator: whose hierarchy is shown. Raises BadInput."""
     deployment, load = ask.deployment, ask.load
     device = deployment.accelerator
-    filled, step = prefill(deployment, load.prompt), decode(deployment, load.batch, load.context)
+    filled, step = prefill(ask.steps, load.prompt), decode(ask.steps, load.batch, load.context)
     phases = Phases(
         phase_of("prefill", filled, device, 1, load.prompt, 0),
         phase_of("decode", step, device, load.batch, load.batch, load.context),
@@ -57,12 +57,12 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
         ridges=ridges(device, used),
         phases=phases,
         operators=(*operator_rows("prefill", filled), *operator_rows("decode", step)),
-        turning_points=turning_points(deployment, load),
+        turning_points=turning_points(ask.steps, load),
         prescriptions=prescriptions(ask),
-        path=path(deployment, load, min(room, PATH)),
-        sweep=sweep(deployment, load, *points) if points else None,
+        path=path(ask.steps, load, min(room, PATH)),
+        sweep=sweep(ask.steps, load, *points) if points else None,
         hierarchy=_hierarchy(deployment, operator, filled, step) if operator else (),
-        naive_attention=_naive(deployment, load.prompt) if naive else None,
+        naive_attention=_naive(ask.steps, load.prompt) if naive else None,
     )
 
 
@@ -105,21 +105,21 @@ def _hierarchy(deployment: Deployment, operator: str, *times: PhaseTime) -> tupl
     return tuple(found)
 
 
-def _naive(deployment: Deployment, prompt: int) -> NaiveAttention | None:
+def _naive(steps: Estimator, prompt: int) -> NaiveAttention | None:
     """Attention of the prefill as three kernels, beside the fused one; None where there is none."""
-    fused = [_attention(deployment, times, chunk, False) for times, chunk in chunks(deployment, prompt)]
-    naive = [_attention(deployment, times, chunk, True) for times, chunk in chunks(deployment, prompt)]
-    moved, more = sum(size for size, _ in fused), sum(size for size, _ in naive)
-    if not moved:
-        return None
-    return NaiveAttention(moved, more, sum(time for _, time in fused), sum(time for _, time in naive))
+    naive = plan_of(steps.deployment, naive=True)
+    pieces = [*chunks(steps.deployment, prompt)]
+    moved, time = _attention(steps, steps.plan, pieces)
+    more, slower = _attention(steps, naive, pieces)
+    return NaiveAttention(moved, more, time, slower) if moved else None
 
 
-def _attention(deployment: Deployment, times: int, chunk: Chunk, naive: bool) -> tuple[int, float]:
-    """Bytes and seconds of attention in `times` such steps."""
+def _attention(steps: Estimator, plan: Plan, pieces: list[tuple[int, Chunk]]) -> tuple[int, float]:
+    """Bytes and seconds of attention in these steps."""
     size, time = 0, 0.0
-    for one in operators_of(deployment, Batch((chunk,)), naive=naive):
-        if isinstance(one.shape, AttentionShape):
-            size += times * one.count * one.bytes
-            time += times * one.count * timed(one, deployment).time
+    for times, chunk in pieces:
+        for one in plan.operators(Batch((chunk,))):
+            if isinstance(one.shape, AttentionShape):
+                size += times * one.count * one.bytes
+                time += times * one.count * timed(one, steps.costs).time
     return size, time
