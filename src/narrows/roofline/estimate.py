@@ -78,19 +78,19 @@ def engine_adds(deployment: Deployment, batch: Batch) -> float:
 
 
 class Estimator:
-    """A deployment whose steps are estimated one after another: compiled once, its laws looked up once."""
+    """A deployment compiled once, to be estimated batch after batch."""
 
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
         self.plan = plan_of(deployment)
         self.costs = Costs(deployment)
 
-    def __call__(self, batch: Batch) -> StepEstimate:
+    def estimate(self, batch: Batch) -> StepEstimate:
         """One step of the engine. Raises BadInput as `Costs` does."""
-        found = tuple(timed(operator, self.costs) for operator in self.plan.operators(batch))
-        return summed(found, engine_adds(self.deployment, batch))
+        operators = tuple(timed(operator, self.costs) for operator in self.plan.operators(batch))
+        return summed(operators, engine_adds(self.deployment, batch))
 
 
 def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:
-    """One step of an engine. Raises BadInput as `Costs` does."""
-    return Estimator(deployment)(batch)
+    """One step of an engine. For many of one deployment use `Estimator`. Raises BadInput as `Costs` does."""
+    return Estimator(deployment).estimate(batch)

@@ -90,13 +90,13 @@ def _timed(steps: list[tuple[int, StepEstimate]]) -> PhaseTime:
 
 def decode(steps: Estimator, batch: int, context: int, new: int = 1) -> PhaseTime:
     """One step of `batch` sequences with `context` cached tokens; new > 1: drafted tokens that are verified with it."""
-    return _timed([(1, steps(Batch((Chunk(batch, new, context),))))])
+    return _timed([(1, steps.estimate(Batch((Chunk(batch, new, context),))))])
 
 
 def prefill(steps: Estimator, prompt: int, cached: int = 0) -> PhaseTime:
     """One prompt of `prompt` tokens of which `cached` are there already, in steps of max_num_batched_tokens."""
     pieces = chunks(steps.deployment, prompt, cached)
-    return _timed([(times, steps(Batch((chunk,)))) for times, chunk in pieces])
+    return _timed([(times, steps.estimate(Batch((chunk,)))) for times, chunk in pieces])
 
 
 def chunks(deployment: Deployment, prompt: int, cached: int = 0) -> Iterator[tuple[int, Chunk]]:

@@ -126,7 +126,7 @@ def decode_by_peaks(steps: Estimator, context: int) -> int | None:
 def _decode_compute(steps: Estimator, load: Load) -> TurningPoint:
     def linears(batch: int) -> list[Timed]:
         # their time does not depend on the context, and without one attention costs least to estimate
-        step = steps(Batch.decode(batch, 1))
+        step = steps.estimate(Batch.decode(batch, 1))
         return [one for one in step.operators if linear(one.operator)]
 
     found = first(lambda batch: _computes(linears(batch)), MOST_BATCH)
@@ -209,7 +209,7 @@ def _prefill_compute(steps: Estimator, load: Load) -> TurningPoint:
     most = steps.deployment.max_num_batched_tokens
 
     def filled(prompt: int) -> StepEstimate:
-        return steps(Batch.prefill(prompt))
+        return steps.estimate(Batch.prefill(prompt))
 
     found = first(lambda prompt: filled(prompt).bound == "compute", most)
     device = steps.deployment.accelerator
