@@ -117,7 +117,12 @@ def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
     }
     short = held(deployment, load.context) < load.batch
     found = [_effect(one, before[one.phase], ask) for one in _changes(ask, before, short)]
-    useful = [one for one in found if one.speedup >= LEAST_GAIN or (short and one.phase == "decode" and one.fits)]
+    useful = [
+        one
+        for one in found
+        # where the load does not fit as it is, times are as if it did, and so are those of what does not mend that
+        if (one.speedup >= LEAST_GAIN and (one.fits or short)) or (short and one.phase == "decode" and one.fits)
+    ]
     return tuple(sorted(useful, key=lambda one: (one.phase, short and not one.fits, -one.speedup)))
 
 
@@ -175,14 +180,12 @@ def _phase(phase: Phase, steps: Estimator, load: Load) -> PhaseTime:
 
 
 def _redeployed(
-    ask: Ask, name: str, phase: Phase, change: str, text: Text, changed: dict[str, Any], replicas: int = 1
+    ask: Ask, name: str, phase: Phase, change: str, text: Text, changed: dict[str, Any]
 ) -> Iterator[_Change]:
     """The same model with changed options; nothing where the engine cannot do it."""
     try:
         one = deployed(ask.model, ask.deployment.accelerator, {**ask.options, **changed})
-        yield _Change(
-            name, phase, change, text, one, ask.load, _phase(phase, Estimator(one), ask.load), replicas=replicas
-        )
+        yield _Change(name, phase, change, text, one, ask.load, _phase(phase, Estimator(one), ask.load))
     except BadInput:
         return
 
@@ -237,8 +240,15 @@ def _narrower_cache(ask: Ask) -> Iterator[_Change]:
 
 def _batches(ask: Ask, short: bool) -> Iterator[_Change]:
     """As many sequences as memory holds; fewer than asked for where it does not hold these."""
-    deployment, load = ask.deployment, ask.load
-    room = min(held(deployment, load.context), max(MOST_SEQUENCES, load.batch))
+    load = ask.load
+    room = min(held(ask.deployment, load.context), max(MOST_SEQUENCES, load.batch))
+    steps = ask.steps
+    if room > ask.deployment.max_num_seqs:
+        # an engine told to run more at once reserves more, which leaves less
+        found = _roomier(ask, room)
+        if found is None:
+            return
+        room, steps = found
     if room < 1 or room == load.batch:
         return
     text = (
@@ -247,8 +257,22 @@ def _batches(ask: Ask, short: bool) -> Iterator[_Change]:
         else Text("more sequences per step: weights are read once for all of them")
     )
     changed = msgspec.structs.replace(load, batch=room)
-    time = decode(ask.steps, room, load.context)
-    yield _Change("batch", "decode", f"--batch {room}", text, deployment, changed, time)
+    time = decode(steps, room, load.context)
+    yield _Change("batch", "decode", f"--batch {room}", text, steps.deployment, changed, time)
+
+
+def _roomier(ask: Ask, room: int) -> tuple[int, Estimator] | None:
+    """The most sequences up to `room` that memory holds when the engine is told to run as many."""
+    for _ in range(4):
+        try:
+            one = deployed(ask.model, ask.deployment.accelerator, {**ask.options, "max_num_seqs": room})
+        except BadInput:
+            return None
+        most = held(one, ask.load.context)
+        if most >= room:
+            return room, Estimator(one)
+        room = max(1, most)
+    return None
 
 
 def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
@@ -296,26 +320,39 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
 
 
 def _ranks(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
-    """More tensor-parallel ranks; and fewer, with more replicas on as many devices, where they talk too long."""
+    """More tensor-parallel ranks; and fewer, where they talk too long: replicas that share out devices and batch."""
     own = ask.deployment.tensor_parallel
     for tp in (1, 2, 4, 8):
         if tp == own or (tp < own and own % tp):
             continue
-        phases: tuple[Phase, Phase] = ("decode", "prefill")
-        for phase in phases:
-            replicas = own // tp if tp < own else 1
-            for one in _redeployed(
-                ask, f"tp{tp}", phase, f"--tp {tp}", Text(""), {"tensor_parallel": tp}, replicas=replicas
-            ):
-                gain = one.tokens_per_second / before[phase].tokens_per_second
-                if tp < own:
-                    text = Text("{replicas} replicas on the same devices, which talk less", replicas=replicas)
-                else:
-                    text = Text(
-                        "{gain} × on {times} × the devices ({efficiency} %); they talk for {time}",
-                        gain=f"{gain:.2f}",
-                        times=tp // own,
-                        efficiency=f"{100 * gain * own / tp:.0f}",
-                        time=seconds(one.time.shares.get("interconnect", 0.0)),
-                    )
-                yield msgspec.structs.replace(one, text=text)
+        try:
+            options = {**ask.options, "tensor_parallel": tp, "expert_parallel": min(tp, ask.deployment.expert_parallel)}
+            steps = Estimator(deployed(ask.model, ask.deployment.accelerator, options))
+            for phase, now in before.items():
+                yield _ranked(ask, phase, now, steps, tp)
+        except BadInput:
+            continue
+
+
+def _ranked(ask: Ask, phase: Phase, now: _Change, steps: Estimator, tp: int) -> _Change:
+    own = ask.deployment.tensor_parallel
+    replicas = max(1, own // tp)
+    load = msgspec.structs.replace(ask.load, batch=max(1, ask.load.batch // replicas))
+    change, text = f"--tp {tp}", Text("")
+    if replicas > 1:
+        change = f"{replicas} × --tp {tp}"
+        text = Text(
+            "{replicas} replicas on the same devices, {batch} sequences each", replicas=replicas, batch=load.batch
+        )
+    one = _Change(f"tp{tp}", phase, change, text, steps.deployment, load, _phase(phase, steps, load), replicas=replicas)
+    if replicas > 1:
+        return one
+    gain = one.tokens_per_second / now.tokens_per_second
+    text = Text(
+        "{gain} × on {times} × the devices ({efficiency} %); they talk for {time}",
+        gain=f"{gain:.2f}",
+        times=tp // own,
+        efficiency=f"{100 * gain * own / tp:.0f}",
+        time=seconds(one.time.shares.get("interconnect", 0.0)),
+    )
+    return msgspec.structs.replace(one, text=text)
