@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from scipy.optimize import least_squares  # type: ignore[import-untyped]
+from scipy.optimize import least_squares
 
 from narrows.accuracy.operator_rows import Table, gemm_tables
 from narrows.calibration.laws import Law
@@ -127,10 +127,9 @@ def best(tables: Sequence[Table], own: bool = False, memory: Sequence[Table] = (
     memory: rows in bf16 of the same devices, which tell better what their memory and L2 do: it knows no precision.
     """
     rows = 3000 if own else 1000
-    known = {}
+    known: dict[str, float] = {}
     if memory:
-        told = best(memory)
-        known = {name: told[name] for name in ("bandwidth", "resident_speed") if name in told}
+        known = {name: value for name, value in best(memory).items() if name in ("bandwidth", "resident_speed")}
     ways = (False,) if tables[0].precision == "bf16" else (False, True)
     return min((search(tables, own, by_rows, rows, known) for by_rows in ways), key=lambda one: one[1])[0]
 

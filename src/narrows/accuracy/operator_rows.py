@@ -6,8 +6,6 @@ import os
 from functools import cache
 from typing import Any, NamedTuple
 
-import msgspec
-
 from narrows.hardware import Accelerator, accelerators
 from narrows.step import Elementwise, Gemm, Operator
 
@@ -86,7 +84,9 @@ def gemm_tables() -> tuple[Table, ...]:
                     str(data["engine_names"][data["engine"][first]]),
                     str(data["precision_names"][data["precision"][first]]),
                     str(data["split_names"][data["split"][first]]) == "test",
-                    *(data[axis][rows].astype(float) for axis in "mnk"),
+                    data["m"][rows].astype(float),
+                    data["n"][rows].astype(float),
+                    data["k"][rows].astype(float),
                     data["seconds"][rows].astype(float),
                 )
             )
@@ -99,13 +99,11 @@ def layer_tables() -> tuple[Table, ...]:
     """Operators of whole layers (Vidur), by device and kind."""
     data = load("operators-layers.npz")
     found = []
-    for number, name in enumerate(data["device_names"].tolist()):
+    for number, device in enumerate(data["device_names"].tolist()):
         for which, kind in enumerate(data["kind_names"].tolist()):
             rows = (data["device"] == number) & (data["kind"] == which)
-            columns = [data[axis][rows].astype(float) for axis in "mnk"]
-            table = Table(
-                device_of(name), "vidur", "bf16", False, *columns, data["seconds"][rows].astype(float), kind=kind
-            )
+            m, n, k, seconds = (data[name][rows].astype(float) for name in ("m", "n", "k", "seconds"))
+            table = Table(device_of(device), "vidur", "bf16", False, m, n, k, seconds, kind=kind)
             found.append(_physical(table) if kind == "gemm" else table)
     return tuple(found)
 
@@ -118,8 +116,3 @@ def _physical(table: Table) -> Table:
     moving = (moved - (table.device.l2_bytes or 0)) / table.device.memory_bandwidth
     possible = (table.seconds >= computing) & (table.seconds >= moving)
     return table.picked(possible)._replace(excluded=int((~possible).sum()))
-
-
-def peak_at(device: Accelerator, precision: str) -> float | None:
-    """The peak where one is known."""
-    return msgspec.structs.asdict(device).get(precision)

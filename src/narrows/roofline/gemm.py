@@ -25,19 +25,21 @@ from narrows.roofline.arithmetic import ceiling, joined, larger
 from narrows.roofline.timed import Parts
 from narrows.step import Gemm, Operator
 
+NEVER = float("inf")
+
 
 class Tile(NamedTuple):
     """Rows of the activations and columns of the weights that one multiprocessor computes at a time.
 
-    above: rows of the whole product from beyond which libraries with a fixed choice take it; None: they never do.
+    above: rows of the whole product from beyond which libraries with a fixed choice take it; NEVER: they do not.
     """
 
     rows: int
     columns: int
-    above: int | None
+    above: float
 
 
-TILES = (Tile(16, 64, 0), Tile(64, 64, 16), Tile(64, 128, 64), Tile(128, 128, 128), Tile(128, 256, None))
+TILES = (Tile(16, 64, 0), Tile(64, 64, 16), Tile(64, 128, 64), Tile(128, 128, 256), Tile(128, 256, NEVER))
 REFERENCE_CLOCK = 2e9
 """Hz that the latencies of a law are stated for."""
 OUTPUT_BYTES = 2
@@ -101,8 +103,6 @@ def _arithmetic(shape: Gemm, device: Accelerator, peak: float, slower: float, va
     units = device.sm_count
     best = None
     for tile in TILES:
-        if value.get("tiles_by_rows") and tile.above is None:
-            continue
         time = _tiled(shape, tile, peak / units, units, slower, value)
         if best is None:
             best = time
