@@ -6,11 +6,14 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from narrows.calibration.laws import Law, law, laws
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
 from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
+from narrows.roofline.gemm import spread
 from narrows.roofline.host import host_time
 from narrows.roofline.plain import plain_time
 from narrows.roofline.timed import Parts
@@ -112,4 +115,6 @@ class Costs:
         if self.device.is_cpu:
             return host_time, law("cpu", "cpu", self._keys, operator.precision, self.engine)
         kind = _kind(_KINDS[type(operator.shape)])
-        return kind.time, kind.law(operator, self._keys, self.engine)
+        found = kind.law(operator, self._keys, self.engine)
+        low, high = spread(operator, found)
+        return kind.time, structs.replace(found, low=low, high=high)
