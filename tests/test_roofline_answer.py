@@ -123,6 +123,16 @@ def test_prescriptions_follow_the_verdict() -> None:
     assert "fp8_weights" not in named(roofline("llama-3.1-8b", "a100-sxm-80gb", prompt=8192), "prefill")
 
 
+def test_what_times_rest_on_is_told() -> None:
+    measured = {law.kind: law for law in roofline("llama-3.1-8b", "a100-sxm-80gb").laws}
+    assert (measured["gemm"].device, measured["gemm"].precision) == ("a100-sxm-80gb", "bf16")
+    assert measured["gemm"].n > 1000
+    # nobody measured a matrix product on it: the law is that of a class, and its interval is wider
+    other = {law.kind: law for law in roofline("llama-3.1-8b", "gaudi3").laws}
+    assert other["gemm"].device != "gaudi3"
+    assert other["gemm"].high / other["gemm"].low > measured["gemm"].high / measured["gemm"].low
+
+
 def test_assumed_rates_are_said() -> None:
     answer = roofline("llama-3.1-8b", "h100-sxm")
     assumed = {one.name: str(one.assumed) for one in answer.prescriptions if one.assumed is not None}
@@ -282,6 +292,7 @@ def test_nonsense_is_refused(text: str) -> None:
         ({"batch": 600, "max_num_seqs": 500}, "more than --max-num-seqs"),
         ({"max_len": 2048, "prompt": 4096}, "longer than --max-len"),
         ({"bandwidth": "fast"}, "--bandwidth"),
+        ({"gpu": ["l40s", "l4"], "bandwidth": "864GB/s"}, "figures of one accelerator"),
         ({"gpu": []}, "no accelerator"),
         ({"gpu": "xeon-8480plus"}, "--memory"),
     ],

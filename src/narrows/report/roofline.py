@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from narrows.answers.roofline.types import Bounds, OperatorRow, Phase, Roofline
 from narrows.report.console import Bars, Column, Paragraph, Part, Segment, Table
 from narrows.report.i18n import _, say
 from narrows.report.roofline_extras import generations, hierarchy, naive, sweep
-from narrows.report.roofline_words import SPENT, bound_word, label, least, phase_word, spent_word
+from narrows.report.roofline_words import SPENT, bound_word, kind_word, label, least, phase_word, spent_word
 from narrows.report.words import word
 from narrows.roofline.prescriptions import Prescription
 from narrows.roofline.turning import TurningPoint
@@ -40,6 +42,7 @@ def roofline_report(answer: Roofline) -> list[Part]:
         parts += extra
     parts.append(Paragraph(_("How this is known"), "heading"))
     parts += [Paragraph("· " + say(text), "dim") for text in answer.assumptions]
+    parts += [Paragraph("· " + text, "dim") for text in dict.fromkeys(_laws(first))]
     parts.append(
         Paragraph("· " + _("times are predicted; the range behind them holds 80 % of what was measured"), "dim")
     )
@@ -166,6 +169,19 @@ def _ridges(one: Bounds) -> str:
     )
 
 
+def _laws(one: Bounds) -> Iterator[str]:
+    """What the times of each kind of operator rest on, in the order of the step."""
+    for law in one.laws:
+        kind = kind_word(law.kind) + (f" {law.precision}" if law.precision else "")
+        if law.n:
+            text = _("{kind}: by the law of {device}, from {n} measurements").format(
+                kind=kind, device=law.device, n=count(law.n)
+            )
+        else:
+            text = _("{kind}: assumed, no measurement of a device like this one").format(kind=kind)
+        yield text
+
+
 def _operators(one: Bounds, phase: PhaseName) -> Table:
     rows = sorted((row for row in one.operators if row.phase == phase), key=lambda row: -row.share)
     whole: Phase = getattr(one.phases, phase)
@@ -270,14 +286,14 @@ def _prescriptions(one: Bounds, phase: PhaseName) -> list[Part]:
 
 
 def _change(change: Prescription, columns: list[Column]) -> tuple[str, ...]:
-    before, after = change.usd_per_million_tokens_before, change.usd_per_million_tokens_after
+    prices = (change.usd_per_million_tokens_before, change.usd_per_million_tokens_after)
     fits = _("yes ({n})") if change.fits else _("no ({n})")
     return (
         change.change or _("without --enforce-eager"),
         f"{change.speedup:.2f} ×",
         f"{seconds(change.before)} → {seconds(change.after)}",
         f"{least(change.tokens_per_second_before)} → {least(change.tokens_per_second_after)}",
-        f"{usd(before)} → {usd(after)}" if before is not None and after is not None else "–",
+        " → ".join("–" if price is None else usd(price) for price in prices),
         fits.format(n=count(change.max_batch)),
         say(change.text),
     )

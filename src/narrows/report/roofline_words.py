@@ -28,6 +28,17 @@ def phase_word(name: Phase) -> str:
     return _("prefill") if name == "prefill" else _("decode")
 
 
+def kind_word(kind: str) -> str:
+    """Operators of one kind."""
+    return {
+        "gemm": _("matrix products"),
+        "attention": _("attention"),
+        "experts": _("experts"),
+        "scan": _("recurrences"),
+        "elementwise": _("norms and other element-wise work"),
+    }.get(kind, kind)
+
+
 def bound_word(cause: Cause) -> str:
     """The bound, short, for columns."""
     return {

@@ -140,6 +140,8 @@ def roofline(
     load = _load(spec, wanted)
     devices = [with_figures(find_accelerator(name), wanted["peak"], wanted["bandwidth"]) for name in names]
     if wanted["peak"] or wanted["bandwidth"]:
+        if len(names) > 1:
+            raise BadInput("--peak and --bandwidth are figures of one accelerator; give one --gpu")
         notes.append(Text("peaks and bandwidth are as given, not those of the catalogue"))
     asks = [*_asks(spec, devices, wanted, load, notes)]
     found = [bounds_of(ask, points, operator, naive_attention) for ask in asks]
@@ -157,7 +159,7 @@ def roofline(
         others=tuple(found[1:]),
         generations=walls,
         assumptions=_assumptions(spec, asks, notes),
-        sources=_sources(spec, asks),
+        sources=_sources(spec, asks, found),
     )
 
 
@@ -205,7 +207,8 @@ def _asks(
 
 
 def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tuple[Text, ...]:
-    found = [*model.assumptions, *(text for ask in asks for text in ask.deployment.assumptions), *notes]
+    found = [*model.assumptions, *(text for ask in asks for text in ask.deployment.assumptions)]
+    found += [*(text for ask in asks for text in ask.steps.plan.assumptions), *notes]
     first = asks[0]
     steps = -(-first.load.prompt // first.deployment.max_num_batched_tokens)
     if steps > 1:
@@ -224,7 +227,9 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
     return tuple(dict.fromkeys(found))
 
 
-def _sources(model: ModelSpec, asks: Sequence[Ask]) -> tuple[str, ...]:
-    found = [model.source] if model.source else []
-    found += [ask.deployment.accelerator.source for ask in asks]
-    return tuple(dict.fromkeys((*found, asks[0].deployment.engine.source)))
+def _sources(model: ModelSpec, asks: Sequence[Ask], found: Sequence[Bounds]) -> tuple[str, ...]:
+    sources = [model.source] if model.source else []
+    sources += [ask.deployment.accelerator.source for ask in asks]
+    sources.append(asks[0].deployment.engine.source)
+    sources += [law.source for one in found for law in one.laws if law.n]
+    return tuple(dict.fromkeys(sources))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.answers.roofline.rows import operator_rows, phase_of, ridges, shape_text
+from narrows.answers.roofline.rows import operator_rows, phase_of, ridges, shape_text, used_laws
 from narrows.answers.roofline.sweep import path, sweep
 from narrows.answers.roofline.types import Bounds, Hierarchy, NaiveAttention, Parameter, Phases
 from narrows.answers.verdict import reason_of, verdict_of
@@ -59,6 +59,7 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
         operators=(*operator_rows("prefill", filled), *operator_rows("decode", step)),
         turning_points=turning_points(ask.steps, load),
         prescriptions=prescriptions(ask),
+        laws=used_laws(ask.steps.costs, filled, step),
         path=path(ask.steps, load, min(room, PATH)),
         sweep=sweep(ask.steps, load, *points) if points else None,
         hierarchy=_hierarchy(deployment, operator, filled, step) if operator else (),

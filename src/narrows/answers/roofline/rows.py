@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from narrows.answers.roofline.types import OperatorRow, Phase, Ridge, Spending
+from narrows.answers.roofline.types import OperatorRow, Phase, Ridge, Spending, UsedLaw
 from narrows.hardware import Accelerator
 from narrows.quantity import Quantity
+from narrows.roofline.cost import Costs
 from narrows.roofline.phases import PhaseTime, main_precision
 from narrows.roofline.timed import Cause, Timed
 from narrows.step import AttentionShape, Collective, Elementwise, Experts, Gemm, Scan, Shape
@@ -101,7 +102,7 @@ def _row(phase: PhaseName, name: str, precision: str, members: list[tuple[int, T
     return OperatorRow(
         phase=phase,
         name=name,
-        kind=type(longest.operator.shape).__struct_config__.tag,  # type: ignore[arg-type]
+        kind=kind_of(longest.operator.shape),
         shape=shape_text(longest.operator.shape),
         count=sum(count for count, _ in counted),
         precision=precision,
@@ -115,6 +116,23 @@ def _row(phase: PhaseName, name: str, precision: str, members: list[tuple[int, T
         share=seconds / whole,
         bound=max(bounds, key=lambda cause: bounds[cause]),
     )
+
+
+def used_laws(costs: Costs, *times: PhaseTime) -> tuple[UsedLaw, ...]:
+    """The laws behind these phases, each once; those of collectives, whose law changes with the message, left out."""
+    found: dict[UsedLaw, None] = {}
+    for time in times:
+        for _, one in time.operators:
+            if not isinstance(one.shape, Collective):
+                law = costs.law_of(one)[1]
+                kind, precision = kind_of(one.shape), one.precision if one.flops else ""
+                found[UsedLaw(kind, precision, law.device, law.n, law.low, law.high, law.basis, law.source)] = None
+    return tuple(found)
+
+
+def kind_of(shape: Shape) -> str:
+    """`gemm`, `attention`, …"""
+    return str(type(shape).__struct_config__.tag)
 
 
 def shape_text(shape: Shape) -> str:

@@ -125,6 +125,22 @@ class Hierarchy(msgspec.Struct, frozen=True):
     narrowest: str
 
 
+class UsedLaw(msgspec.Struct, frozen=True):
+    """A law of speed that times rest on: of which device or class of devices, from how many measurements (0: assumed).
+
+    kind, precision: of the operators. low, high: 80 % of the measured times lie between these multiples.
+    """
+
+    kind: str
+    precision: str
+    device: str
+    n: int
+    low: float
+    high: float
+    basis: str
+    source: str
+
+
 class NaiveAttention(msgspec.Struct, frozen=True):
     """Attention of the prefill, fused and as kernels whose scores go through device memory: bytes and seconds in all.
 
@@ -165,6 +181,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     operators: tuple[OperatorRow, ...]
     turning_points: tuple[TurningPoint, ...]
     prescriptions: tuple[Prescription, ...]
+    laws: tuple[UsedLaw, ...]
     path: tuple[SweepPoint, ...] = ()
     sweep: Sweep | None = None
     hierarchy: tuple[Hierarchy, ...] = ()
@@ -203,6 +220,7 @@ class Roofline(Answer, frozen=True, kw_only=True):
     operators: tuple[OperatorRow, ...]
     turning_points: tuple[TurningPoint, ...]
     prescriptions: tuple[Prescription, ...]
+    laws: tuple[UsedLaw, ...]
     path: tuple[SweepPoint, ...] = ()
     sweep: Sweep | None = None
     hierarchy: tuple[Hierarchy, ...] = ()
