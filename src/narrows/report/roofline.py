@@ -278,7 +278,9 @@ def _prescriptions(one: Bounds, phase: PhaseName) -> list[Part]:
     ]
     rows = [_change(change, columns) for change in found]
     notes = [
-        Paragraph("· " + _("assumed of {change}: {what}").format(change=change.change, what=say(change.assumed)), "dim")
+        Paragraph(
+            "· " + _("assumed of {change}: {what}").format(change=word(change.change), what=say(change.assumed)), "dim"
+        )
         for change in found
         if change.assumed is not None
     ]
@@ -289,7 +291,7 @@ def _change(change: Prescription, columns: list[Column]) -> tuple[str, ...]:
     prices = (change.usd_per_million_tokens_before, change.usd_per_million_tokens_after)
     fits = _("yes ({n})") if change.fits else _("no ({n})")
     return (
-        change.change or _("without --enforce-eager"),
+        word(change.change) or _("without --enforce-eager"),
         f"{change.speedup:.2f} ×",
         f"{seconds(change.before)} → {seconds(change.after)}",
         f"{least(change.tokens_per_second_before)} → {least(change.tokens_per_second_after)}",

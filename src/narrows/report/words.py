@@ -79,6 +79,8 @@ def word(code: str) -> str:
         "compute": _("compute-bound"),
         "memory bandwidth": _("memory-bandwidth-bound"),
         "interconnect": _("interconnect-bound"),
+        "speculative decoding": _("speculative decoding"),
+        "prefix caching": _("prefix caching"),
         "overhead": _("overhead-bound"),
         "KV tokens": _("KV tokens"),
         "all": _("all"),

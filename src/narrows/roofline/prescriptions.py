@@ -25,6 +25,7 @@ DRAFTED, ACCEPTED = 3, 0.7
 """Assumed of speculative decoding: tokens drafted per pass, and the share of them that is accepted, each alone."""
 CACHED = 0.5
 """Assumed of prefix caching: the share of the prompt that is there already."""
+_AS_IT_IS = Text("as it is")
 MOST_SEQUENCES = 1024
 """Larger batches than engines run by themselves are not prescribed."""
 
@@ -112,8 +113,8 @@ def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
     """What helps, the most first; before all, where memory does not hold the load, what makes it fit."""
     deployment, load = ask.deployment, ask.load
     before: dict[Phase, _Change] = {
-        "decode": _Change("", "decode", "", Text(""), deployment, load, decode(ask.steps, load.batch, load.context)),
-        "prefill": _Change("", "prefill", "", Text(""), deployment, load, prefill(ask.steps, load.prompt)),
+        "decode": _Change("", "decode", "", _AS_IT_IS, deployment, load, decode(ask.steps, load.batch, load.context)),
+        "prefill": _Change("", "prefill", "", _AS_IT_IS, deployment, load, prefill(ask.steps, load.prompt)),
     }
     short = held(deployment, load.context) < load.batch
     found = [_effect(one, before[one.phase], ask) for one in _changes(ask, before, short)]
@@ -338,7 +339,7 @@ def _ranked(ask: Ask, phase: Phase, now: _Change, steps: Estimator, tp: int) -> 
     own = ask.deployment.tensor_parallel
     replicas = max(1, own // tp)
     load = msgspec.structs.replace(ask.load, batch=max(1, ask.load.batch // replicas))
-    change, text = f"--tp {tp}", Text("")
+    change, text = f"--tp {tp}", _AS_IT_IS
     if replicas > 1:
         change = f"{replicas} × --tp {tp}"
         text = Text(
