@@ -37,7 +37,9 @@ def without(rows: Rows) -> Law | None:
     """The law that was fitted without the device; None where no other device has such rows."""
     device = f"without {rows.device.id}"
     engines = ("", rows.law_engine)
-    found = [law for law in laws("attention") if (law.operator, law.device, law.precision) == (rows.kind, device, rows.cache)]
+    found = [
+        law for law in laws("attention") if (law.operator, law.device, law.precision) == (rows.kind, device, rows.cache)
+    ]
     return next((law for law in reversed(found) if law.engine in engines), None)
 
 
@@ -66,8 +68,11 @@ def _scored(protocol: Split, cases: Sequence[tuple[Rows, Law]], excluded: int = 
     both = [*found, *small]
     devices = sorted({rows.device.id for rows, _ in cases})
     for device in devices if len(devices) > 1 else ():
-        mine = [one for one, (rows, _) in zip(found, (case for case in cases if case[0].large.any()), strict=True)
-                if rows.device.id == device]
+        mine = [
+            one
+            for one, (rows, _) in zip(found, (case for case in cases if case[0].large.any()), strict=True)
+            if rows.device.id == device
+        ]
         parts = [np.concatenate(column) for column in list(zip(*mine, strict=True))[2:]]
         both.append(Predicted(f"all {device}", f"attention {device}", *parts))
     whole = [np.concatenate(column) for column in list(zip(*found, strict=True))[2:]]

@@ -65,7 +65,7 @@ def naive(one: Bounds) -> list[Part]:
         return []
     text = _(
         "Attention of the prefill moves {fused} and takes {time}. Kernels that keep their scores in device memory "
-        "would move {naive} and take {slower}, {times} × as long."
+        "would move {naive} and take {slower} at least, {times} × as long."
     )
     return [
         Paragraph(

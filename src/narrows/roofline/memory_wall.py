@@ -8,10 +8,9 @@ import msgspec
 
 from narrows.hardware import find_accelerator
 from narrows.models import ModelSpec
-from narrows.roofline.estimate import Estimator
-from narrows.roofline.phases import Load, decode, main_precision, prefill
+from narrows.roofline.phases import Load, Served, decode, main_precision, prefill
 from narrows.roofline.timed import Cause
-from narrows.roofline.turning import decode_by_peaks, held
+from narrows.roofline.turning import decode_by_peaks
 from narrows.roofline.what_if import deployed
 from narrows.text import BadInput
 
@@ -67,7 +66,7 @@ def memory_wall(
         device = find_accelerator(name)
         try:
             one = deployed(model, device, alone)
-            steps = Estimator(one)
+            steps = Served(one)
             filled, step = prefill(steps, load.prompt), decode(steps, load.batch, load.context)
         except BadInput:
             continue
@@ -87,7 +86,7 @@ def memory_wall(
                 decode=step.time,
                 decode_bound=step.bound,
                 tokens_per_second=load.batch / step.time,
-                fits=held(one, load.context) >= load.batch,
+                fits=steps.held(load.context) >= load.batch,
             )
         )
     return tuple(sorted(found, key=lambda one: (one.year, one.peak)))

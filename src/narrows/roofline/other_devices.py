@@ -8,8 +8,7 @@ from typing import Any
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator, accelerators, cheapest
 from narrows.models import ModelSpec
-from narrows.roofline.phases import Load, PhaseTime
-from narrows.roofline.turning import held
+from narrows.roofline.phases import Load, PhaseTime, Served
 from narrows.roofline.what_if import deployed
 from narrows.step.operators import Phase
 from narrows.text import BadInput, Text
@@ -43,7 +42,7 @@ def other_devices(
     time: PhaseTime,
     phase: Phase,
     cloud: str | None,
-) -> Iterator[tuple[str, Deployment, Text]]:
+) -> Iterator[tuple[str, Served, Text]]:
     """(name, deployment, why) of the fastest and of the cheapest per token among devices that clouds rent out.
 
     As many of them as the deployment has. A device that is the best already is not named, nor is one named twice.
@@ -63,10 +62,10 @@ def other_devices(
             if device.id in named:
                 break
             try:
-                one = deployed(model, device, options)
+                one = Served(deployed(model, device, options))
             except BadInput:
                 continue
-            if held(one, load.context) < load.batch:
+            if one.held(load.context) < load.batch:
                 continue
             text = Text(
                 "{gpu}, at {price} per hour ({instance})",

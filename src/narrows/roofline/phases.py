@@ -7,12 +7,28 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from narrows.deployment import Deployment
+from narrows.memory import capacity
 from narrows.roofline.estimate import Estimator
 from narrows.roofline.timed import Cause, StepEstimate
 from narrows.step import Batch, Chunk, Operator
 
 MOST_STEPS = 8
 """Equal steps of one long prompt are told apart in at most so many groups."""
+
+
+class Served(Estimator):
+    """A deployment whose steps are estimated, with how many sequences its memory holds, each length worked out once."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        super().__init__(deployment)
+        self._held: dict[int, int] = {}
+
+    def held(self, length: int) -> int:
+        """Sequences of `length` tokens in memory, whatever max_num_seqs is; 0 where the weights do not fit."""
+        if length not in self._held:
+            one = msgspec.structs.replace(self.deployment, max_length=length)
+            self._held[length] = max(0, capacity(one).in_memory)
+        return self._held[length]
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -88,12 +104,12 @@ def _timed(steps: list[tuple[int, StepEstimate]]) -> PhaseTime:
     )
 
 
-def decode(steps: Estimator, batch: int, context: int, new: int = 1) -> PhaseTime:
+def decode(steps: Served, batch: int, context: int, new: int = 1) -> PhaseTime:
     """One step of `batch` sequences with `context` cached tokens; new > 1: drafted tokens that are verified with it."""
     return _timed([(1, steps.estimate(Batch((Chunk(batch, new, context),))))])
 
 
-def prefill(steps: Estimator, prompt: int, cached: int = 0) -> PhaseTime:
+def prefill(steps: Served, prompt: int, cached: int = 0) -> PhaseTime:
     """One prompt of `prompt` tokens of which `cached` are there already, in steps of max_num_batched_tokens."""
     pieces = chunks(steps.deployment, prompt, cached)
     return _timed([(times, steps.estimate(Batch((chunk,)))) for times, chunk in pieces])

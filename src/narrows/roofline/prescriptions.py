@@ -10,10 +10,9 @@ import msgspec
 from narrows.deployment import Deployment
 from narrows.hardware import cheapest
 from narrows.models import ModelSpec
-from narrows.roofline.estimate import Estimator
 from narrows.roofline.other_devices import other_devices
-from narrows.roofline.phases import Load, PhaseTime, decode, prefill
-from narrows.roofline.turning import held, kv_bytes, weight_bytes
+from narrows.roofline.phases import Load, PhaseTime, Served, decode, prefill
+from narrows.roofline.turning import kv_bytes, weight_bytes
 from narrows.roofline.what_if import deployed, with_weights
 from narrows.step.operators import Phase
 from narrows.text import BadInput, Text
@@ -38,7 +37,7 @@ class Ask(msgspec.Struct, frozen=True):
 
     model: ModelSpec
     options: dict[str, Any]
-    steps: Estimator
+    steps: Served
     load: Load
     cloud: str | None = None
 
@@ -81,7 +80,7 @@ class _Change(msgspec.Struct, frozen=True):
     phase: Phase
     change: str
     text: Text
-    deployment: Deployment
+    steps: Served
     load: Load
     time: PhaseTime
     per_pass: float = 1.0
@@ -111,12 +110,12 @@ def usd_per_million(device: str, count: int, tokens_per_second: float, cloud: st
 
 def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
     """What helps, the most first; before all, where memory does not hold the load, what makes it fit."""
-    deployment, load = ask.deployment, ask.load
+    load = ask.load
     before: dict[Phase, _Change] = {
-        "decode": _Change("", "decode", "", _AS_IT_IS, deployment, load, decode(ask.steps, load.batch, load.context)),
-        "prefill": _Change("", "prefill", "", _AS_IT_IS, deployment, load, prefill(ask.steps, load.prompt)),
+        "decode": _Change("", "decode", "", _AS_IT_IS, ask.steps, load, decode(ask.steps, load.batch, load.context)),
+        "prefill": _Change("", "prefill", "", _AS_IT_IS, ask.steps, load, prefill(ask.steps, load.prompt)),
     }
-    short = held(deployment, load.context) < load.batch
+    short = ask.steps.held(load.context) < load.batch
     found = [_effect(one, before[one.phase], ask) for one in _changes(ask, before, short)]
     useful = [
         one
@@ -129,9 +128,9 @@ def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
 
 def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
     decoding = change.phase == "decode"
-    room = held(change.deployment, change.load.context if decoding else change.load.prompt)
-    count = change.deployment.count * change.replicas
-    device = change.deployment.accelerator.id
+    room = change.steps.held(change.load.context if decoding else change.load.prompt)
+    count = change.steps.deployment.count * change.replicas
+    device = change.steps.deployment.accelerator.id
     return Prescription(
         name=change.name,
         phase=change.phase,
@@ -146,7 +145,7 @@ def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
         max_batch=room,
         devices=count,
         usd_per_million_tokens_before=usd_per_million(
-            before.deployment.accelerator.id, before.deployment.count, before.tokens_per_second, ask.cloud
+            ask.deployment.accelerator.id, ask.deployment.count, before.tokens_per_second, ask.cloud
         ),
         usd_per_million_tokens_after=usd_per_million(device, count, change.tokens_per_second, ask.cloud),
         assumed=change.assumed,
@@ -172,11 +171,12 @@ def _changes(ask: Ask, before: dict[Phase, _Change], short: bool) -> Iterator[_C
         for name, device, text in other_devices(
             ask.model, ask.options, ask.deployment, ask.load, before[phase].time, phase, ask.cloud
         ):
-            time = _phase(phase, Estimator(device), ask.load)
-            yield _Change(name, phase, f"--gpu {device.accelerator.id}", text, device, ask.load, time)
+            time = _phase(phase, device, ask.load)
+            flag = f"--gpu {device.deployment.accelerator.id}"
+            yield _Change(name, phase, flag, text, device, ask.load, time)
 
 
-def _phase(phase: Phase, steps: Estimator, load: Load) -> PhaseTime:
+def _phase(phase: Phase, steps: Served, load: Load) -> PhaseTime:
     return prefill(steps, load.prompt) if phase == "prefill" else decode(steps, load.batch, load.context)
 
 
@@ -185,8 +185,8 @@ def _redeployed(
 ) -> Iterator[_Change]:
     """The same model with changed options; nothing where the engine cannot do it."""
     try:
-        one = deployed(ask.model, ask.deployment.accelerator, {**ask.options, **changed})
-        yield _Change(name, phase, change, text, one, ask.load, _phase(phase, Estimator(one), ask.load))
+        one = Served(deployed(ask.model, ask.deployment.accelerator, {**ask.options, **changed}))
+        yield _Change(name, phase, change, text, one, ask.load, _phase(phase, one, ask.load))
     except BadInput:
         return
 
@@ -197,8 +197,7 @@ def _narrower_weights(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Chang
             continue
         try:
             model, options = with_weights(ask.model, ask.options, precision)
-            one = deployed(model, ask.deployment.accelerator, options)
-            steps = Estimator(one)
+            steps = Served(deployed(model, ask.deployment.accelerator, options))
             times = {phase: _phase(phase, steps, ask.load) for phase in before}
         except BadInput:
             continue
@@ -219,7 +218,7 @@ def _narrower_weights(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Chang
         texts = {"decode": decoded, "prefill": filled}
         for phase, time in times.items():
             flag = f"--precision {precision}"
-            yield _Change(name, phase, flag, texts[phase], one, ask.load, time, assumed=assumed)
+            yield _Change(name, phase, flag, texts[phase], steps, ask.load, time, assumed=assumed)
 
 
 def _weights(time: PhaseTime) -> int:
@@ -242,7 +241,7 @@ def _narrower_cache(ask: Ask) -> Iterator[_Change]:
 def _batches(ask: Ask, short: bool) -> Iterator[_Change]:
     """As many sequences as memory holds; fewer than asked for where it does not hold these."""
     load = ask.load
-    room = min(held(ask.deployment, load.context), max(MOST_SEQUENCES, load.batch))
+    room = min(ask.steps.held(load.context), max(MOST_SEQUENCES, load.batch))
     steps = ask.steps
     if room > ask.deployment.max_num_seqs:
         # an engine told to run more at once reserves more, which leaves less
@@ -259,25 +258,25 @@ def _batches(ask: Ask, short: bool) -> Iterator[_Change]:
     )
     changed = msgspec.structs.replace(load, batch=room)
     time = decode(steps, room, load.context)
-    yield _Change("batch", "decode", f"--batch {room}", text, steps.deployment, changed, time)
+    yield _Change("batch", "decode", f"--batch {room}", text, steps, changed, time)
 
 
-def _roomier(ask: Ask, room: int) -> tuple[int, Estimator] | None:
+def _roomier(ask: Ask, room: int) -> tuple[int, Served] | None:
     """The most sequences up to `room` that memory holds when the engine is told to run as many."""
     for _ in range(4):
         try:
-            one = deployed(ask.model, ask.deployment.accelerator, {**ask.options, "max_num_seqs": room})
+            one = Served(deployed(ask.model, ask.deployment.accelerator, {**ask.options, "max_num_seqs": room}))
         except BadInput:
             return None
-        most = held(one, ask.load.context)
+        most = one.held(ask.load.context)
         if most >= room:
-            return room, Estimator(one)
+            return room, one
         room = max(1, most)
     return None
 
 
 def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
-    deployment, load = ask.deployment, ask.load
+    load = ask.load
     rate_of = sum(ACCEPTED**n for n in range(DRAFTED + 1))
     yield _Change(
         "speculative_decoding",
@@ -288,7 +287,7 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
             drafted=DRAFTED,
             tokens=f"{rate_of:.2f}",
         ),
-        deployment,
+        ask.steps,
         load,
         decode(ask.steps, load.batch, load.context, 1 + DRAFTED),
         per_pass=rate_of,
@@ -305,7 +304,7 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
             after=decimal(_cache(time)),
             before=decimal(_cache(before["decode"].time)),
         )
-        yield _Change("shorter_context", "decode", f"--context {half}", text, deployment, shorter, time)
+        yield _Change("shorter_context", "decode", f"--context {half}", text, ask.steps, shorter, time)
     cached = int(load.prompt * CACHED)
     if cached >= 1:
         yield _Change(
@@ -313,7 +312,7 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
             "prefill",
             "prefix caching",
             Text("{cached} of {prompt} tokens of the prompt are not computed again", cached=cached, prompt=load.prompt),
-            deployment,
+            ask.steps,
             load,
             prefill(ask.steps, load.prompt, cached),
             assumed=Text("{percent} % of the prompt are in the prefix cache", percent=int(CACHED * 100)),
@@ -328,14 +327,14 @@ def _ranks(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
             continue
         try:
             options = {**ask.options, "tensor_parallel": tp, "expert_parallel": min(tp, ask.deployment.expert_parallel)}
-            steps = Estimator(deployed(ask.model, ask.deployment.accelerator, options))
+            steps = Served(deployed(ask.model, ask.deployment.accelerator, options))
             for phase, now in before.items():
                 yield _ranked(ask, phase, now, steps, tp)
         except BadInput:
             continue
 
 
-def _ranked(ask: Ask, phase: Phase, now: _Change, steps: Estimator, tp: int) -> _Change:
+def _ranked(ask: Ask, phase: Phase, now: _Change, steps: Served, tp: int) -> _Change:
     own = ask.deployment.tensor_parallel
     replicas = max(1, own // tp)
     load = msgspec.structs.replace(ask.load, batch=max(1, ask.load.batch // replicas))
@@ -345,7 +344,7 @@ def _ranked(ask: Ask, phase: Phase, now: _Change, steps: Estimator, tp: int) -> 
         text = Text(
             "{replicas} replicas on the same devices, {batch} sequences each", replicas=replicas, batch=load.batch
         )
-    one = _Change(f"tp{tp}", phase, change, text, steps.deployment, load, _phase(phase, steps, load), replicas=replicas)
+    one = _Change(f"tp{tp}", phase, change, text, steps, load, _phase(phase, steps, load), replicas=replicas)
     if replicas > 1:
         return one
     gain = one.tokens_per_second / now.tokens_per_second

@@ -7,11 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
-from narrows.memory import capacity
-from narrows.roofline.estimate import Estimator
-from narrows.roofline.phases import Load
+from narrows.roofline.estimate import timed
+from narrows.roofline.phases import Load, Served
 from narrows.roofline.timed import Cause, StepEstimate, Timed
 from narrows.step import Batch, Experts, Gemm, Operator
 from narrows.text import Text
@@ -48,17 +46,25 @@ class TurningPoint(msgspec.Struct, frozen=True):
     fits: bool | None = None
 
 
-def first(holds: Callable[[int], bool], most: int) -> int | None:
+def first(holds: Callable[[int], bool], most: int, near: int | None = None) -> int | None:
     """The smallest whole number from 1 to `most` from which `holds`, which is taken to stay true; None if none does.
 
-    By doubling, then halving: 2·log2 of the answer trials.
+    near: where it may be. By doubling or halving from there, then bisection: 2·log2 of the distance trials.
     """
-    high = 1
-    while not holds(high):
-        if high >= most:
-            return None
-        high = min(2 * high, most)
-    low = high // 2
+    high = min(max(1, near or 1), most)
+    if holds(high):
+        low = high // 2
+        while low and holds(low):
+            low, high = low // 2, low
+    else:
+        low = high
+        while True:
+            if low >= most:
+                return None
+            high = min(2 * low, most)
+            if holds(high):
+                break
+            low = high
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle):
@@ -66,11 +72,6 @@ def first(holds: Callable[[int], bool], most: int) -> int | None:
         else:
             low = middle
     return high
-
-
-def held(deployment: Deployment, length: int) -> int:
-    """Sequences of `length` tokens that the memory holds, whatever max_num_seqs is; 0 where the weights do not fit."""
-    return max(0, capacity(msgspec.structs.replace(deployment, max_length=length)).in_memory)
 
 
 def linear(operator: Operator) -> bool:
@@ -102,7 +103,7 @@ def _computes_by_peaks(operators: Iterable[Operator], device: Accelerator) -> bo
     return compute >= sum(one.count * one.bytes for one in operators) / device.memory_bandwidth
 
 
-def turning_points(steps: Estimator, load: Load) -> tuple[TurningPoint, ...]:
+def turning_points(steps: Served, load: Load) -> tuple[TurningPoint, ...]:
     """All turning points around a load."""
     return (
         _decode_compute(steps, load),
@@ -112,7 +113,7 @@ def turning_points(steps: Estimator, load: Load) -> tuple[TurningPoint, ...]:
     )
 
 
-def decode_by_peaks(steps: Estimator, context: int) -> int | None:
+def decode_by_peaks(steps: Served, context: int) -> int | None:
     """Batch from which the linear layers of decode are compute-bound by peak and bandwidth alone."""
     device = steps.deployment.accelerator
 
@@ -123,14 +124,13 @@ def decode_by_peaks(steps: Estimator, context: int) -> int | None:
     return first(holds, MOST_BATCH)
 
 
-def _decode_compute(steps: Estimator, load: Load) -> TurningPoint:
+def _decode_compute(steps: Served, load: Load) -> TurningPoint:
     def linears(batch: int) -> list[Timed]:
-        # their time does not depend on the context, and without one attention costs least to estimate
-        step = steps.estimate(Batch.decode(batch, 1))
-        return [one for one in step.operators if linear(one.operator)]
+        # their time does not depend on the context
+        return [timed(one, steps.costs) for one in steps.plan.operators(Batch.decode(batch, 1)) if linear(one)]
 
-    found = first(lambda batch: _computes(linears(batch)), MOST_BATCH)
     peaks = decode_by_peaks(steps, 1)
+    found = first(lambda batch: _computes(linears(batch)), MOST_BATCH, peaks)
     if found is None:
         last = linears(MOST_BATCH)
         moved = sum(one.operator.count * one.operator.bytes for one in last)
@@ -142,7 +142,7 @@ def _decode_compute(steps: Estimator, load: Load) -> TurningPoint:
             intensity=f"{done / moved:.0f}" if moved else "0",
         )
         return TurningPoint("decode_compute", "batch", None, text, peaks)
-    most = held(steps.deployment, load.context)
+    most = steps.held(load.context)
     text = Text(
         "the linear layers of decode are compute-bound from batch {batch} on; memory holds {held} sequences of "
         "{context} tokens",
@@ -153,7 +153,7 @@ def _decode_compute(steps: Estimator, load: Load) -> TurningPoint:
     return TurningPoint("decode_compute", "batch", found, text, peaks, most >= found)
 
 
-def _kv_batch(steps: Estimator, load: Load) -> TurningPoint:
+def _kv_batch(steps: Served, load: Load) -> TurningPoint:
     def holds(batch: int) -> bool:
         step = steps.plan.operators(Batch.decode(batch, load.context))
         return kv_bytes(step) >= weight_bytes(step)
@@ -168,10 +168,10 @@ def _kv_batch(steps: Estimator, load: Load) -> TurningPoint:
         context=load.context,
         batch=found,
     )
-    return TurningPoint("decode_kv_batch", "batch", found, text, fits=held(steps.deployment, load.context) >= found)
+    return TurningPoint("decode_kv_batch", "batch", found, text, fits=steps.held(load.context) >= found)
 
 
-def _kv_context(steps: Estimator, load: Load) -> TurningPoint:
+def _kv_context(steps: Served, load: Load) -> TurningPoint:
     def step(context: int) -> tuple[Operator, ...]:
         return steps.plan.operators(Batch.decode(load.batch, context))
 
@@ -202,18 +202,18 @@ def _kv_context(steps: Estimator, load: Load) -> TurningPoint:
     text = Text(
         "at batch {batch} KV traffic passes weight traffic from {context} tokens on", batch=load.batch, context=found
     )
-    return TurningPoint("decode_kv_context", "context", found, text, fits=held(steps.deployment, found) >= load.batch)
+    return TurningPoint("decode_kv_context", "context", found, text, fits=steps.held(found) >= load.batch)
 
 
-def _prefill_compute(steps: Estimator, load: Load) -> TurningPoint:
+def _prefill_compute(steps: Served, load: Load) -> TurningPoint:
     most = steps.deployment.max_num_batched_tokens
 
     def filled(prompt: int) -> StepEstimate:
         return steps.estimate(Batch.prefill(prompt))
 
-    found = first(lambda prompt: filled(prompt).bound == "compute", most)
     device = steps.deployment.accelerator
     peaks = first(lambda n: _computes_by_peaks(steps.plan.operators(Batch.prefill(n)), device), most)
+    found = first(lambda prompt: filled(prompt).bound == "compute", most, peaks)
     if found is None:
         text = Text(
             "prefill is not compute-bound at any length: a step takes at most {most} tokens (max_num_batched_tokens), "

@@ -17,9 +17,8 @@ from narrows.hardware import Accelerator, find_accelerator, precision_name
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
-from narrows.roofline.estimate import Estimator
 from narrows.roofline.memory_wall import Generation, memory_wall
-from narrows.roofline.phases import Load
+from narrows.roofline.phases import Load, Served
 from narrows.roofline.prescriptions import Ask
 from narrows.roofline.what_if import deployed, with_weights
 from narrows.text import BadInput, Text
@@ -203,7 +202,7 @@ def _asks(
                 )
                 options = {**options, "max_num_seqs": load.batch}
                 one = deployed(spec, device, options)
-            yield Ask(spec, options, Estimator(one), load, wanted["cloud"])
+            yield Ask(spec, options, Served(one), load, wanted["cloud"])
 
 
 def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tuple[Text, ...]:

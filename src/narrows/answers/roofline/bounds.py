@@ -9,11 +9,11 @@ from narrows.answers.verdict import reason_of, verdict_of
 from narrows.deployment import Deployment
 from narrows.hardware import cheapest
 from narrows.memory import capacity
-from narrows.roofline.estimate import Estimator, timed
-from narrows.roofline.phases import PhaseTime, chunks, decode, prefill
+from narrows.roofline.estimate import timed
+from narrows.roofline.phases import PhaseTime, Served, chunks, decode, prefill
 from narrows.roofline.prescriptions import Ask, prescriptions, usd_per_million
-from narrows.roofline.turning import held, turning_points
-from narrows.step import AttentionShape, Batch, Chunk, Plan, plan_of
+from narrows.roofline.turning import turning_points
+from narrows.step import AttentionShape, Batch, plan_of
 from narrows.step.operators import Phase as PhaseName
 from narrows.text import BadInput, Text
 
@@ -31,7 +31,7 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
         phase_of("decode", step, device, load.batch, load.batch, load.context),
     )
     used = {one.precision for time in (filled, step) for _, one in time.operators}
-    room = held(deployment, load.context)
+    room = ask.steps.held(load.context)
     price = cheapest(device.id, deployment.count, ask.cloud)
     if price is not None and price.accelerator_count != deployment.count:
         price = None
@@ -106,21 +106,21 @@ def _hierarchy(deployment: Deployment, operator: str, *times: PhaseTime) -> tupl
     return tuple(found)
 
 
-def _naive(steps: Estimator, prompt: int) -> NaiveAttention | None:
-    """Attention of the prefill as three kernels, beside the fused one; None where there is none."""
+def _naive(steps: Served, prompt: int) -> NaiveAttention | None:
+    """Attention of the prefill as three kernels, beside the fused one; None where there is none.
+
+    What they move more takes at least its bytes ÷ bandwidth, which nothing hides: each kernel waits for the last.
+    """
     naive = plan_of(steps.deployment, naive=True)
-    pieces = [*chunks(steps.deployment, prompt)]
-    moved, time = _attention(steps, steps.plan, pieces)
-    more, slower = _attention(steps, naive, pieces)
-    return NaiveAttention(moved, more, time, slower) if moved else None
-
-
-def _attention(steps: Estimator, plan: Plan, pieces: list[tuple[int, Chunk]]) -> tuple[int, float]:
-    """Bytes and seconds of attention in these steps."""
-    size, time = 0, 0.0
-    for times, chunk in pieces:
-        for one in plan.operators(Batch((chunk,))):
+    moved = more = 0
+    time = 0.0
+    for times, chunk in chunks(steps.deployment, prompt):
+        for one in steps.plan.operators(Batch((chunk,))):
             if isinstance(one.shape, AttentionShape):
-                size += times * one.count * one.bytes
+                moved += times * one.count * one.bytes
                 time += times * one.count * timed(one, steps.costs).time
-    return size, time
+        for one in naive.operators(Batch((chunk,))):
+            if isinstance(one.shape, AttentionShape):
+                more += times * one.count * one.bytes
+    slower = time + (more - moved) / steps.deployment.accelerator.memory_bandwidth
+    return NaiveAttention(moved, more, time, slower) if moved else None

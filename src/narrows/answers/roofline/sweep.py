@@ -8,9 +8,7 @@ from typing import get_args
 from narrows.answers.roofline.types import Parameter, Sweep, SweepPoint
 from narrows.deployment import MOST_LENGTH
 from narrows.memory.largest import largest
-from narrows.roofline.estimate import Estimator
-from narrows.roofline.phases import Load, PhaseTime, decode, prefill
-from narrows.roofline.turning import held
+from narrows.roofline.phases import Load, PhaseTime, Served, decode, prefill
 from narrows.text import BadInput
 
 MOST_POINTS = 4096
@@ -75,17 +73,17 @@ def _between(text: str, first: int, last: int, how: str, step: float) -> list[in
     return [*dict.fromkeys(points), last]
 
 
-def sweep(steps: Estimator, load: Load, parameter: Parameter, points: list[int]) -> Sweep:
+def sweep(steps: Served, load: Load, parameter: Parameter, points: list[int]) -> Sweep:
     """The phase that depends on `parameter`, at each of the points."""
     if parameter == "prompt":
-        room = largest(points[-1], lambda n: held(steps.deployment, n) >= 1)
+        room = largest(points[-1], lambda n: steps.held(n) >= 1)
         found = [_point(n, n, prefill(steps, n), n <= room) for n in points]
         return Sweep(parameter, "prefill", tuple(found))
     if parameter == "batch":
-        room = held(steps.deployment, load.context)
+        room = steps.held(load.context)
         found = [_point(n, n, decode(steps, n, load.context), n <= room) for n in points]
         return Sweep(parameter, "decode", tuple(found))
-    room = largest(points[-1], lambda n: held(steps.deployment, n) >= load.batch)
+    room = largest(points[-1], lambda n: steps.held(n) >= load.batch)
     found = [_point(n, load.batch, decode(steps, load.batch, n), n <= room) for n in points]
     return Sweep(parameter, "decode", tuple(found))
 
@@ -103,7 +101,7 @@ def _point(value: int, tokens: int, time: PhaseTime, fits: bool) -> SweepPoint:
     )
 
 
-def path(steps: Estimator, load: Load, most: int) -> tuple[SweepPoint, ...]:
+def path(steps: Served, load: Load, most: int) -> tuple[SweepPoint, ...]:
     """Decode at 1, 2, 4, … sequences, up to `most` and the batch asked for."""
     points, batch = {load.batch}, 1
     while batch <= max(most, load.batch):
