@@ -172,7 +172,8 @@ def _ridges(one: Bounds) -> str:
 def _laws(one: Bounds) -> Iterator[str]:
     """What the times of each kind of operator rest on, in the order of the step."""
     for law in one.laws:
-        kind = kind_word(law.kind) + (f" {law.precision}" if law.precision else "")
+        phase = f" ({phase_word(law.phase)})" if law.phase in ("prefill", "decode") else ""
+        kind = kind_word(law.kind) + phase + (f" {law.precision}" if law.precision else "")
         if law.n:
             text = _("{kind}: by the law of {device}, from {n} measurements").format(
                 kind=kind, device=law.device, n=count(law.n)

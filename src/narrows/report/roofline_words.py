@@ -5,7 +5,6 @@ from __future__ import annotations
 from narrows.answers.roofline.types import Bounds, Spending
 from narrows.report.i18n import _
 from narrows.roofline.timed import Cause
-from narrows.step.operators import Phase
 
 SPENT: tuple[Spending, ...] = ("weights", "kv_cache", "activations", "compute", "interconnect", "overhead")
 """In the order of bars."""
@@ -23,7 +22,7 @@ def spent_word(name: Spending) -> str:
     }[name]
 
 
-def phase_word(name: Phase) -> str:
+def phase_word(name: str) -> str:
     """The phase."""
     return _("prefill") if name == "prefill" else _("decode")
 

@@ -8,7 +8,7 @@ from typing import Any
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator, accelerators, cheapest
 from narrows.models import ModelSpec
-from narrows.roofline.phases import Load, PhaseTime, Served
+from narrows.roofline.phases import Load, PhaseTime, Served, held
 from narrows.roofline.what_if import deployed
 from narrows.step.operators import Phase
 from narrows.text import BadInput, Text
@@ -62,10 +62,10 @@ def other_devices(
             if device.id in named:
                 break
             try:
-                one = Served(deployed(model, device, options))
+                one = deployed(model, device, options)
             except BadInput:
                 continue
-            if one.held(load.context) < load.batch:
+            if held(one, load.context) < load.batch:
                 continue
             text = Text(
                 "{gpu}, at {price} per hour ({instance})",
@@ -74,5 +74,5 @@ def other_devices(
                 instance=price.label,
             )
             named.add(device.id)
-            yield name, one, text
+            yield name, Served(one), text
             break

@@ -24,11 +24,15 @@ class Served(Estimator):
         self._held: dict[int, int] = {}
 
     def held(self, length: int) -> int:
-        """Sequences of `length` tokens in memory, whatever max_num_seqs is; 0 where the weights do not fit."""
+        """Sequences of `length` tokens in memory: see `held`."""
         if length not in self._held:
-            one = msgspec.structs.replace(self.deployment, max_length=length)
-            self._held[length] = max(0, capacity(one).in_memory)
+            self._held[length] = held(self.deployment, length)
         return self._held[length]
+
+
+def held(deployment: Deployment, length: int) -> int:
+    """Sequences of `length` tokens in memory, whatever max_num_seqs is; 0 where the weights do not fit."""
+    return max(0, capacity(msgspec.structs.replace(deployment, max_length=length)).in_memory)
 
 
 class Load(msgspec.Struct, frozen=True):

@@ -93,8 +93,7 @@ def _hierarchy(deployment: Deployment, operator: str, *times: PhaseTime) -> tupl
             continue
         _, longest = max(named, key=lambda pair: pair[0])
         shown = levels(longest, deployment.accelerator)
-        timed = [one for one in shown if one.time is not None]
-        slowest = max(timed, key=lambda one: one.time or 0.0)
+        slowest = max((one for one in shown if one.kind != "assumed"), key=lambda one: one.time or 0.0)
         found.append(Hierarchy(phase, operator, shape_text(longest.shape), shown, slowest.name))
     if not found:
         known = dict.fromkeys(one.name for time in times for _, one in time.operators)

@@ -126,7 +126,9 @@ def used_laws(costs: Costs, *times: PhaseTime) -> tuple[UsedLaw, ...]:
             if not isinstance(one.shape, Collective):
                 law = costs.law_of(one)[1]
                 kind, precision = kind_of(one.shape), one.precision if one.flops else ""
-                found[UsedLaw(kind, precision, law.device, law.n, law.low, law.high, law.basis, law.source)] = None
+                phase = one.shape.phase if isinstance(one.shape, AttentionShape) else ""
+                used = UsedLaw(kind, phase, precision, law.device, law.n, law.low, law.high, law.basis, law.source)
+                found[used] = None
     return tuple(found)
 
 

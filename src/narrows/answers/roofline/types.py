@@ -116,7 +116,10 @@ class Sweep(msgspec.Struct, frozen=True):
 
 
 class Hierarchy(msgspec.Struct, frozen=True):
-    """One operator at every level of the memory hierarchy: traffic and least time; the slowest level decides."""
+    """One operator at every level of the memory hierarchy: traffic and least time.
+
+    narrowest: the slowest of the levels whose figures are the device's own; those between are assumed.
+    """
 
     phase: PhaseName
     operator: str
@@ -128,10 +131,12 @@ class Hierarchy(msgspec.Struct, frozen=True):
 class UsedLaw(msgspec.Struct, frozen=True):
     """A law of speed that times rest on: of which device or class of devices, from how many measurements (0: assumed).
 
-    kind, precision: of the operators. low, high: 80 % of the measured times lie between these multiples.
+    kind, phase, precision: of the operators (phase: of attention). low, high: 80 % of the measured times lie between
+    these multiples.
     """
 
     kind: str
+    phase: str
     precision: str
     device: str
     n: int
