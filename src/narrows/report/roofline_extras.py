@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import pairwise
+
 from narrows.answers.roofline.types import Bounds, Roofline
 from narrows.report.console import Column, Paragraph, Part, Table
 from narrows.report.i18n import _, say
@@ -81,14 +84,14 @@ def naive(one: Bounds) -> list[Part]:
 
 
 def sweep(candidates: tuple[Bounds, ...]) -> list[Part]:
-    """The points, thinned out evenly, and all where the bound changes."""
+    """The points: of many those that double about evenly, and all where bound or fit changes."""
     parts: list[Part] = []
     for one in candidates:
         if one.sweep is None:
             continue
         points = one.sweep.points
-        kept = {round(i * (len(points) - 1) / (ROWS - 1)) for i in range(ROWS)} if len(points) > ROWS else None
-        turns = {i for i in range(1, len(points)) if points[i].bound != points[i - 1].bound}
+        turns = {i + 1 for i, (a, b) in enumerate(pairwise(points)) if (a.bound, a.fits) != (b.bound, b.fits)}
+        kept = _thinned([point.value for point in points]) if len(points) > ROWS else None
         title = _("{phase} of {name} by {parameter}").format(
             phase=phase_word(one.sweep.phase), name=label(one), parameter=parameter_word(one.sweep.parameter)
         )
@@ -119,6 +122,13 @@ def sweep(candidates: tuple[Bounds, ...]) -> list[Part]:
             shown = _("{shown} of {all} points; --json has all").format(shown=count(len(rows)), all=count(len(points)))
             parts.append(Paragraph(shown, "dim"))
     return parts
+
+
+def _thinned(values: list[int]) -> set[int]:
+    """Indices of at most ROWS values whose ratios are about alike, the ends among them."""
+    ratio = values[-1] / values[0]
+    wanted = [values[0] * ratio ** (i / (ROWS - 1)) for i in range(ROWS)]
+    return {min(bisect_left(values, round(value)), len(values) - 1) for value in wanted}
 
 
 def parameter_word(name: str) -> str:
