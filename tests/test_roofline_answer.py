@@ -16,7 +16,7 @@ from narrows.answers.roofline import Roofline, roofline
 from narrows.answers.roofline.sweep import parse_sweep
 from narrows.deployment import deploy
 from narrows.hardware import find_accelerator
-from narrows.models import load_model
+from narrows.models import load_model, read_config
 from narrows.roofline.phases import chunks
 from narrows.roofline.prescriptions import LEAST_GAIN, Prescription
 from narrows.text import BadInput
@@ -352,6 +352,23 @@ def test_roofline_loads_nothing_heavy() -> None:
     line = ("roofline", "llama-2-7b", "--gpu", "l40s", "--prompt", "4096", "--batch", "16", "--context", "4096")
     assert loaded(*line, names=HEAVY) == set()
     assert loaded(*line, "--json", names=HEAVY + " rich") == set()
+
+
+def test_a_cache_that_nobody_knows_the_pages_of_is_counted_by_bytes() -> None:
+    config = {
+        "model_type": "recurrent_gemma",
+        "hidden_size": 2560,
+        "intermediate_size": 15360,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 10,
+        "num_key_value_heads": 1,
+        "lru_width": 2560,
+        "vocab_size": 256000,
+        "torch_dtype": "bfloat16",
+    }
+    answer = roofline(read_config(config, name="griffin"), "l40s", batch=4, context=2048)
+    assert answer.fits
+    assert "by bytes alone memory holds" in str(answer.capacity)
 
 
 def test_a_config_of_ones_own_is_answered(tmp_path: Path) -> None:

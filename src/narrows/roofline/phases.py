@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from narrows.deployment import Deployment
-from narrows.memory import capacity
+from narrows.deployment import MOST_LENGTH, Deployment
+from narrows.memory import capacity, reserve, shards
+from narrows.memory.ledger import binding, pool_of
 from narrows.roofline.estimate import Estimator
 from narrows.roofline.timed import Cause, StepEstimate
 from narrows.step import Batch, Chunk, Operator
+from narrows.text import BadInput
 
 MOST_STEPS = 8
 """Equal steps of one long prompt are told apart in at most so many groups."""
@@ -31,8 +33,19 @@ class Served(Estimator):
 
 
 def held(deployment: Deployment, length: int) -> int:
-    """Sequences of `length` tokens in memory, whatever max_num_seqs is; 0 where the weights do not fit."""
-    return max(0, capacity(msgspec.structs.replace(deployment, max_length=length)).in_memory)
+    """Sequences of `length` tokens in memory, whatever max_num_seqs is; 0 where the weights do not fit.
+
+    By bytes alone where nobody knows how the engine pages the model's cache.
+    """
+    one = msgspec.structs.replace(deployment, max_length=length)
+    try:
+        return max(0, capacity(one).in_memory)
+    except BadInput:
+        kept = reserve(one)
+        shard = binding(one, shards(one), kept)
+        pool, each = pool_of(one, shard, kept), shard.sequence_bytes(length)
+        # a model without cache and state is as large with one sequence as with many
+        return max(0, pool // each) if each else MOST_LENGTH * (pool >= 0)
 
 
 class Load(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from narrows.deployment import Deployment
 from narrows.hardware import cheapest
 from narrows.memory import capacity
 from narrows.roofline.estimate import timed
-from narrows.roofline.phases import PhaseTime, Served, chunks, decode, prefill
+from narrows.roofline.phases import PhaseTime, Served, chunks, decode, held, prefill
 from narrows.roofline.prescriptions import Ask, prescriptions, usd_per_million
 from narrows.roofline.turning import turning_points
 from narrows.step import AttentionShape, Batch, plan_of
@@ -72,7 +72,15 @@ def _capacity(deployment: Deployment, batch: int, context: int) -> Text:
     from msgspec.structs import replace
 
     one = replace(deployment, max_length=context, max_num_seqs=max(batch, deployment.max_num_seqs))
-    room = capacity(one, batch)
+    try:
+        room = capacity(one, batch)
+    except BadInput as error:
+        return Text(
+            "by bytes alone memory holds {held} sequences of {length} tokens; {why}",
+            held=held(deployment, context),
+            length=context,
+            why=error.text,
+        )
     return reason_of(one, room, batch, verdict_of(room.max_batch >= batch, room, batch))
 
 
