@@ -418,7 +418,7 @@ class Unknown(msgspec.Struct, frozen=True):
 def test_a_mixer_without_a_rule_is_refused() -> None:
     deployment = deployed(LLAMA)
     group = deployment.model.groups[0]
-    layer = msgspec.structs.replace(group.layer, mixer=Unknown())  # type: ignore[arg-type]
+    layer = msgspec.structs.replace(group.layer, mixer=Unknown())
     groups = (msgspec.structs.replace(group, layer=layer),)
     model = msgspec.structs.replace(deployment.model, groups=groups)
     with pytest.raises(BadInput, match="no rule yet"):
