@@ -22,10 +22,23 @@ if TYPE_CHECKING:
     from narrows.api import load_model as load_model
     from narrows.api import model as model
     from narrows.api import models as models
+    from narrows.api import roofline as roofline
 
 __version__ = "0.1.0"
 
-__all__ = ["BadInput", "__version__", "accuracy", "check", "explain", "fit", "gpus", "load_model", "model", "models"]
+__all__ = [
+    "BadInput",
+    "__version__",
+    "accuracy",
+    "check",
+    "explain",
+    "fit",
+    "gpus",
+    "load_model",
+    "model",
+    "models",
+    "roofline",
+]
 
 
 def __getattr__(name: str) -> Any:

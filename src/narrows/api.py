@@ -11,6 +11,7 @@ from narrows.answers.explain import explain
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
 from narrows.answers.models import model, models
+from narrows.answers.roofline import roofline
 from narrows.models import load_model
 from narrows.report.render import answer_html, answer_text
 from narrows.text import BadInput
@@ -18,4 +19,15 @@ from narrows.text import BadInput
 Printed.as_text = staticmethod(answer_text)
 Printed.as_html = staticmethod(answer_html)
 
-__all__: list[Any] = ["BadInput", "accuracy", "check", "explain", "fit", "gpus", "load_model", "model", "models"]
+__all__: list[Any] = [
+    "BadInput",
+    "accuracy",
+    "check",
+    "explain",
+    "fit",
+    "gpus",
+    "load_model",
+    "model",
+    "models",
+    "roofline",
+]
