@@ -18,7 +18,7 @@ from narrows.roofline.devices import device_keys
         ("epyc-9654", ("epyc-9654", "cpu", "any")),
     ],
 )
-def test_laws_of_a_device_are_sought_from_the_device_to_its_class_to_any(device: str, keys: tuple[str, ...]):
+def test_laws_of_a_device_are_sought_from_the_device_to_its_class_to_any(device: str, keys: tuple[str, ...]) -> None:
     assert device_keys(find_accelerator(device)) == keys
 
 
