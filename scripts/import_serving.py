@@ -148,11 +148,14 @@ def seconds(milliseconds: str) -> float | None:
 
 
 def once(found: list[Record]) -> list[Record]:
-    """Each measurement once: equal times, lengths, device and engine."""
+    """Each measurement once: equal lengths, device and engine, and times equal as far as any of its copies states them.
+
+    Some are rounded to 10 µs.
+    """
     same: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
     for one in found:
-        where = tuple(one[key] for key in ("device", "engine", "prompt", "output", "disaggregated", "tpot", "ttft"))
-        same[where].append(one)
+        where = tuple(one[key] for key in ("device", "engine", "prompt", "output", "disaggregated"))
+        same[*where, *(round(one[key] or 0.0, 5) for key in ("tpot", "ttft"))].append(one)
     kept = []
     for group in same.values():
         best = min(group, key=lambda one: (one["servers"] is None, one["run"] == "", one["id"]))
