@@ -6,6 +6,8 @@ alike. A batch then takes some arithmetic per kernel.
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 
 from narrows.deployment import Deployment, stages
@@ -51,6 +53,7 @@ class Plan(msgspec.Struct, frozen=True):
     deployment: Deployment
     stages: tuple[Stage, ...]
     kernels: tuple[tuple[Kernel, int], ...]
+    naive: bool = False
     assumptions: tuple[Text, ...] = ()
 
     def operators(self, batch: Batch) -> tuple[Operator, ...]:
@@ -195,12 +198,21 @@ def _compile(deployment: Deployment, naive: bool) -> Plan:
         row = 2 * deployment.model.hidden * site.element
         send = Talk("pipeline.send", "send", 2, "tokens", row, site.base.precision)
         counts[send] = len(found) - 1
-    return Plan(deployment, found, tuple(counts.items()))
+    return Plan(deployment, found, tuple(counts.items()), naive)
+
+
+_RECENT: deque[Plan] = deque(maxlen=16)
+"""Plans made last: a question asks for the steps of few deployments, and of each many times."""
 
 
 def plan_of(deployment: Deployment, *, naive: bool = False) -> Plan:
     """The deployment compiled. naive: attention whose scores go through device memory, for comparison."""
-    return _compile(deployment, naive)
+    for plan in _RECENT:
+        if plan.deployment is deployment and plan.naive == naive:
+            return plan
+    plan = _compile(deployment, naive)
+    _RECENT.append(plan)
+    return plan
 
 
 def operators_of(deployment: Deployment, batch: Batch, *, naive: bool = False) -> tuple[Operator, ...]:
