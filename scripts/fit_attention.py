@@ -5,7 +5,7 @@
 Laws by phase and sharing of KV heads, precision of the cache, and engine (the open kernels that vLLM takes stand
 without an engine's name). For each: of every device; of its architecture, with the same values and the interval of a
 device left out; `nvidia HBM` of all devices with HBM together; `nvidia GDDR` of the one there is, its shares of peak
-and bandwidth half-way to all devices'; `nvidia` of all; `any`: as `nvidia`, assumed, with an interval five wide.
+and bandwidth half-way to all devices'; `Blackwell GDDR` as that, GDDR7; `nvidia` of all; `any`: as `nvidia`, assumed, with an interval five wide.
 Writes calibration/data/attention.jsonl, where `without ID` are the laws with one device left out, and scan.jsonl, the
 assumed law of recurrences.
 """
@@ -36,7 +36,7 @@ DECODE = {
     "launch": Coefficient(8e-6),
     "bandwidth": Coefficient(0.9, 3),
     "query_traffic": Coefficient(1.0, 2),
-    "resident": Coefficient(0.9, 10),
+    "resident": Coefficient(1.0, 20),
     "resident_sharpness": Coefficient(8, 3),
     "resident_rate": Coefficient(2.5e10),
     "slots": Coefficient(2.0),
@@ -69,6 +69,8 @@ SCAN = Law(
 )
 DECODE_PEAK = 0.6
 """Of decode kernels, which are far from it in these rows: what prefill kernels reach."""
+INLINE_ECC = 15 / 16
+"""Of the bandwidth of GDDR6, what is left where it corrects errors with bits of its own (L40S; NVIDIA's data sheets)."""
 WHOLE = 1e7
 """Keys of a piece where a context is not split."""
 WIDEST = {"tensorrt-llm": 32.0}
@@ -132,7 +134,7 @@ def of_class(key: Key, rows: Sequence[Rows], wanted: str) -> dict[str, float]:
     if len(mine) > 1 or len(rows) == 1:
         return values_of(key, mine)
     shared = ("bandwidth", "peak") if key.kind.startswith("prefill") else ("bandwidth",)
-    return between(values_of(key, mine), values_of(key, rows), shared)
+    return between(values_of(key, mine), [values_of(key, [one]) for one in rows], shared)
 
 
 def weighed(rows: Rows) -> Any:
@@ -171,13 +173,20 @@ def laws_of(key: Key, rows: Sequence[Rows]) -> tuple[list[Law], list[Law]]:
         others = [other for other in rows if other is not one]
         held = interval(others, [missing[other.device.id] for other in others])
         number = sum(len(other.seconds) for other in others)
-        left.append(law(f"without {one.device.id}", missing[one.device.id], held, number, "fitted on the other devices"))
+        left.append(
+            law(f"without {one.device.id}", missing[one.device.id], held, number, "fitted on the other devices")
+        )
     for wanted in ("nvidia HBM", "nvidia GDDR"):
         mine = [one for one in rows if family(one) == wanted]
         if mine:
             names = ", ".join(one.device.id for one in mine)
+            values, number = of_class(key, rows, wanted), sum(len(one.seconds) for one in mine)
             basis = f"fitted on {names}; interval: of devices left out"
-            made.append(law(wanted, of_class(key, rows, wanted), bounds, sum(len(o.seconds) for o in mine), basis))
+            made.append(law(wanted, values, bounds, number, basis))
+            if wanted == "nvidia GDDR":
+                free = {**values, "bandwidth": float(f"{values['bandwidth'] / INLINE_ECC:.3g}")}
+                basis += "; bandwidth without what GDDR6 spends on correcting errors, which GDDR7 does on the die"
+                made.append(law("Blackwell GDDR", free, bounds, number, basis))
     every = values_of(key, rows)
     made.append(law("nvidia", every, bounds, total, "fitted on all devices; interval: of devices left out"))
     made.append(law("any", every, ASSUMED, 0, "assumed: as NVIDIA's devices, with the interval of an unknown kernel"))

@@ -127,7 +127,9 @@ def laws_of(format: str, rows: Sequence[Rows], usual: tuple[float, float]) -> tu
             held = interval(others, [missing[other.device.id] for other in others]) if len(others) > 1 else bounds
             near = others_of(one, good)
             basis = "fitted on " + ", ".join(other.device.id for other in near)
-            left.append(law(f"without {one.device.id}", missing[one.device.id], held, sum(len(o.seconds) for o in near), basis))
+            left.append(
+                law(f"without {one.device.id}", missing[one.device.id], held, sum(len(o.seconds) for o in near), basis)
+            )
         if device_keys(one.device)[1] == "Blackwell HBM" and format != MARLIN_FORMAT:
             made.append(law("Blackwell GDDR", own, bounds, number, basis))
     marlin = [one for one in good if kernel_of(one) == "marlin"]
@@ -149,13 +151,19 @@ def main() -> None:
     for rows in experts_rows():
         if not rows.test:
             groups.setdefault(rows.format, []).append(rows)
-    pairs = [(one, found[one.device.id]) for rows_ in groups.values() if (found := left_out(rows_)) for one in believed(rows_)]
+    pairs = [
+        (one, found[one.device.id])
+        for rows_ in groups.values()
+        if (found := left_out(rows_))
+        for one in believed(rows_)
+    ]
     usual = interval([one for one, _ in pairs], [values for _, values in pairs])
-    made, left = [], []
+    made: list[Law] = []
+    left: list[Law] = []
     for format, members in sorted(groups.items()):
         print(format, [(one.device.id, kernel_of(one)) for one in members], flush=True)
-        found, without = laws_of(format, members, usual)
-        made += found
+        laws, without = laws_of(format, members, usual)
+        made += laws
         left += without
     write(SOURCE / "calibration/data/experts.jsonl", [*made, *left])
 

@@ -24,6 +24,9 @@ LINEAR_BEYOND = 0.1
 LEAST, MOST = 1.0, 10.0
 """Of a sharpness: 1 adds, 10 is as good as the larger."""
 SHARP = ("sharpness", "resident_sharpness")
+SHARES = ("bandwidth", "peak")
+MOST_OF_PAPER = 0.96
+"""Of what a device has on paper: the most that the best kernels reach."""
 
 TimeOf = Callable[[Operator, Accelerator, Law, bool], Parts]
 
@@ -60,7 +63,8 @@ def fit(
 
     def values(x: Any) -> dict[str, float]:
         found = dict(zip(names, np.exp(x).tolist(), strict=True)) | dict(fixed)
-        return {name: min(max(v, LEAST), MOST) if name in SHARP else v for name, v in found.items()}
+        found |= {name: min(max(found[name], LEAST), MOST) for name in SHARP if name in found}
+        return found | {name: min(found[name], MOST_OF_PAPER) for name in SHARES if name in found}
 
     def residuals(x: Any) -> Any:
         law = law_of(values(x))
@@ -90,13 +94,19 @@ def fitted(
     return {name: float(f"{value:.3g}") for name, value in best[0].items()}
 
 
-def between(own: Mapping[str, float], others: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    """The law of a class that one device stands for: shares of peak and bandwidth half-way to those of all devices.
+def between(
+    own: Mapping[str, float], all_devices: Sequence[Mapping[str, float]], names: Sequence[str]
+) -> dict[str, float]:
+    """The law of a class that one device stands for: shares of peak and bandwidth half-way to the mean of all devices.
 
     With n devices of a class, the mean of theirs has the weight n ÷ (n + 1) where classes differ as much as the
     devices in them do.
     """
-    return dict(own) | {name: float(f"{(own[name] * others[name]) ** 0.5:.3g}") for name in names}
+    found = dict(own)
+    for name in names:
+        mean = float(np.exp(np.mean([np.log(one[name]) for one in all_devices])))
+        found[name] = float(f"{(own[name] * mean) ** 0.5:.3g}")
+    return found
 
 
 def ratios(sample: Sample, time_of: TimeOf, values: Mapping[str, float]) -> Any:

@@ -54,7 +54,7 @@ def _balanced(tokens: int, experts: int, top_k: int) -> np.ndarray[Any, Any]:
     stride = -(-experts // top_k)
     token, choice = np.arange(tokens)[:, None], np.arange(top_k)[None]
     first = token if tokens >= stride else token * stride / tokens
-    return np.bincount(((first + choice * stride) % experts).astype(int).ravel(), minlength=experts)
+    return np.asarray(np.bincount(((first + choice * stride) % experts).astype(int).ravel(), minlength=experts))
 
 
 def _power_law(
@@ -75,7 +75,7 @@ def _power_law(
     by_rank = load.reshape(ranks, -1)
     busiest = int(by_rank.sum(1).argmax())
     by_rank[[0, busiest]] = by_rank[[busiest, 0]]
-    return by_rank.ravel()
+    return np.asarray(by_rank.ravel())
 
 
 def excluded(row: dict[str, str]) -> str:
