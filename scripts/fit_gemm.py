@@ -49,11 +49,12 @@ QUANTIZED = ("row", "element")
 MOST_SPLITS = 16.0
 """cuBLAS cuts the sum over k; CUTLASS's quantized products as vLLM calls them do not."""
 RESIDENT = 0.5
-"""Activations up to this share of L2 were found in it (GDDR; HBM shows no such thing)."""
+"""Activations up to this share of L2 are found in it (set by hand on the rows of L40S; HBM shows no such thing)."""
 RESIDENT_WEIGHTS = 0.16
 """The same of weights: the benchmark turns over several copies of them."""
 UNTHROTTLED = 0.95
-"""Share of its peak that a GDDR board reaches where power allows: A100's, which has the same instruction for it."""
+"""Share of its peak that a GDDR board reaches where power allows: set by hand to what the fastest rows of A100 reach
+(0.92–0.96), which has the same instruction for it."""
 
 
 def fixed(precision: str, gddr: bool, by_rows: bool) -> dict[str, float]:
