@@ -12,6 +12,7 @@ from narrows.deployment.share import pieces, ranks_of, resident_of
 from narrows.models.module_schemes import reached
 from narrows.models.spec import Layer, ModelSpec
 from narrows.models.tensors import Tensor, TensorRow
+from narrows.precision import UNQUANTIZED
 from narrows.precision.per_tensor import PerTensor
 from narrows.step.arithmetic import Arithmetic, of_scheme, plain
 from narrows.precision import UNQUANTIZED
