@@ -1,8 +1,9 @@
 """Matrix products against what was measured: by device, precision and library, next to the plain roofline.
 
 Protocols: `test split`: rows of a device on which nothing was fitted, by the law of its class. `leave one device out`:
-by a law fitted without the device. `fitted rows`: by the device's own law, which saw them. `other laboratory`: whole
-layers that another project measured, by the device's own law, or by that of its class where it has none.
+by a law fitted without the device. No coefficient saw those rows; the form of the law was chosen with both in view.
+`fitted rows`: by the device's own law, which saw them, so that its coverage is 0.8 by construction. `other laboratory`:
+whole layers that another project measured, by the device's own law, or by that of its class where it has none.
 Benchmarks multiply by the same weights again and again, so they are predicted warm (see `gemm_time`).
 """
 
