@@ -5,9 +5,9 @@
 Laws by phase and sharing of KV heads, precision of the cache, and engine (the open kernels that vLLM takes stand
 without an engine's name). For each: of every device; of its architecture, with the same values and the interval of a
 device left out; `nvidia HBM` of all devices with HBM together; `nvidia GDDR` of the one there is, its shares of peak
-and bandwidth half-way to all devices'; `Blackwell GDDR` as that, GDDR7; `nvidia` of all; `any`: as `nvidia`, assumed, with an interval five wide.
-Writes calibration/data/attention.jsonl, where `without ID` are the laws with one device left out, and scan.jsonl, the
-assumed law of recurrences.
+and bandwidth half-way to all devices'; `Blackwell GDDR` as that, for GDDR7; `nvidia` of all; `any` as `nvidia`, but
+assumed. `without ID` are the laws with one device left out. Writes calibration/data/attention.jsonl, and scan.jsonl,
+the assumed law of recurrences.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 
 from narrows.accuracy.attention_rows import Rows, attention_rows, picked
 from narrows.calibration.laws import Law
+from narrows.hardware import Accelerator
 from narrows.roofline.attention import attention_time
 from narrows.roofline.devices import device_keys
 from scripts.fitting_laws import Coefficient, Sample, between, fitted, middle, ratios
@@ -70,7 +71,7 @@ SCAN = Law(
 DECODE_PEAK = 0.6
 """Of decode kernels, which are far from it in these rows: what prefill kernels reach."""
 INLINE_ECC = 15 / 16
-"""Of the bandwidth of GDDR6, what is left where it corrects errors with bits of its own (L40S; NVIDIA's data sheets)."""
+"""Of the bandwidth of GDDR6, what is left where it corrects errors with bits of its own, as on the L40S."""
 WHOLE = 1e7
 """Keys of a piece where a context is not split."""
 WIDEST = {"tensorrt-llm": 32.0}
@@ -121,16 +122,23 @@ def values_of(key: Key, rows: Sequence[Rows]) -> dict[str, float]:
     return FITTED[known]
 
 
-def family(rows: Rows) -> str:
-    """`nvidia HBM` or `nvidia GDDR`."""
-    return device_keys(rows.device)[2]
+def kernel(device: Accelerator) -> str:
+    """Which kernels engines take there, by compute capability: FlashAttention 2 and its like are written for 8.x and
+    run on 12.x, FlashAttention 3 for 9.0, TensorRT-LLM's own for 10.x.
+    """
+    major = (device.compute_capability or "").split(".")[0]
+    return {"8": "2", "12": "2"}.get(major, major)
 
 
-def of_class(key: Key, rows: Sequence[Rows], wanted: str) -> dict[str, float]:
-    """What is said of a device of this family by those rows."""
-    mine = [one for one in rows if family(one) == wanted]
-    if not mine:
-        return values_of(key, rows)
+def of_class(key: Key, rows: Sequence[Rows], like: Accelerator) -> dict[str, float]:
+    """What those rows say of a device like this: the rows of its kernel and kind of memory, else of its kernel, else
+    of its kind of memory, else all.
+    """
+    family = device_keys(like)[2]
+    same_kernel = [one for one in rows if kernel(one.device) == kernel(like)]
+    same_family = [one for one in rows if device_keys(one.device)[2] == family]
+    both = [one for one in same_kernel if one in same_family]
+    mine = next(one for one in (both, same_kernel, same_family, list(rows)) if one)
     if len(mine) > 1 or len(rows) == 1:
         return values_of(key, mine)
     shared = ("bandwidth", "peak") if key.kind.startswith("prefill") else ("bandwidth",)
@@ -160,7 +168,7 @@ def laws_of(key: Key, rows: Sequence[Rows]) -> tuple[list[Law], list[Law]]:
     missing = {}
     for one in rows if len(rows) > 1 else ():
         others = [other for other in rows if other is not one]
-        missing[one.device.id] = of_class(key, others, family(one))
+        missing[one.device.id] = of_class(key, others, one.device)
     bounds = interval([one for one in rows if one.device.id in missing], list(missing.values())) if missing else ASSUMED
     for one in rows:
         own = values_of(key, [one])
@@ -176,17 +184,18 @@ def laws_of(key: Key, rows: Sequence[Rows]) -> tuple[list[Law], list[Law]]:
         left.append(
             law(f"without {one.device.id}", missing[one.device.id], held, number, "fitted on the other devices")
         )
-    for wanted in ("nvidia HBM", "nvidia GDDR"):
-        mine = [one for one in rows if family(one) == wanted]
-        if mine:
-            names = ", ".join(one.device.id for one in mine)
-            values, number = of_class(key, rows, wanted), sum(len(one.seconds) for one in mine)
-            basis = f"fitted on {names}; interval: of devices left out"
-            made.append(law(wanted, values, bounds, number, basis))
-            if wanted == "nvidia GDDR":
-                free = {**values, "bandwidth": float(f"{values['bandwidth'] / INLINE_ECC:.3g}")}
-                basis += "; bandwidth without what GDDR6 spends on correcting errors, which GDDR7 does on the die"
-                made.append(law("Blackwell GDDR", free, bounds, number, basis))
+    hbm = [one for one in rows if device_keys(one.device)[2] == "nvidia HBM"]
+    number = sum(len(one.seconds) for one in hbm)
+    basis = "fitted on " + ", ".join(one.device.id for one in hbm) + "; interval: of devices left out"
+    made.append(law("nvidia HBM", values_of(key, hbm), bounds, number, basis))
+    for one in rows:
+        if one not in hbm:
+            values, number = of_class(key, rows, one.device), len(one.seconds)
+            basis = f"fitted on {one.device.id}; interval: of devices left out"
+            made.append(law("nvidia GDDR", values, bounds, number, basis))
+            free = {**values, "bandwidth": float(f"{values['bandwidth'] / INLINE_ECC:.3g}")}
+            basis += "; bandwidth without what GDDR6 spends on correcting errors, which GDDR7 does on the die"
+            made.append(law("Blackwell GDDR", free, bounds, number, basis))
     every = values_of(key, rows)
     made.append(law("nvidia", every, bounds, total, "fitted on all devices; interval: of devices left out"))
     made.append(law("any", every, ASSUMED, 0, "assumed: as NVIDIA's devices, with the interval of an unknown kernel"))

@@ -1,4 +1,4 @@
-"""Writes the laws of mixtures of experts, fitted on the bundled rows that are not scored, and those with a device left out.
+"""Writes the laws of mixtures of experts, fitted on the bundled rows that are not scored.
 
     python scripts/fit_experts.py
 

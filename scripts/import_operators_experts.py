@@ -10,7 +10,8 @@ with any row) and `load` (rows of rank 0 ÷ an even share) are means over `DRAWS
 
 All rows are carried, times to three digits. Two kinds are marked as neither to fit nor to score (`excluded`): rows of
 several ranks whose power law rounds to no rows at all, so that which rank works hangs on how a sort breaks ties; and
-fp8 experts whose width is no multiple of 16, which fall to a path 30 times slower. Writes src/narrows/accuracy/data/operators-experts.npz; the README beside it says what stands in.
+fp8 experts whose width is no multiple of 16, which fall to a path 30 times slower. Writes
+src/narrows/accuracy/data/operators-experts.npz; operators.md beside it says what stands in.
 """
 
 from __future__ import annotations

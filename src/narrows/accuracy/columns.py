@@ -10,7 +10,7 @@ from narrows.accuracy.operator_rows import load
 
 @cache
 def columns(name: str) -> dict[str, Any]:
-    """The columns of a bundled table; one of codes stands as its names. Raises BadInput where numpy is not installed."""
+    """The columns of a bundled table, names for codes. Raises BadInput where numpy is not installed."""
     found = load(name)
     coded = [key for key in found if f"{key}_names" in found]
     plain = {key: column for key, column in found.items() if not key.endswith("_names")}
