@@ -32,6 +32,7 @@ def answers() -> dict[str, Printed]:
         "calibration": calibration(),
         "explain": api.explain(),
         "accuracy": api.accuracy("memory"),
+        "accuracy-roofline": api.accuracy("roofline"),
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from narrows.accuracy.board import MIN_CLAIM, Interval, Score
 from narrows.accuracy.gemm import OURS, PLAIN, OperatorScores, Split
-from narrows.accuracy.serving_cases import Cases, Spread, device, parts_of, serving_cases, shape, source, spreads
+from narrows.accuracy.serving_cases import Cases, device, interval_of, parts_of, serving_cases, shape, source
 from narrows.accuracy.serving_fit import left_out
 from narrows.accuracy.serving_work import Work
 from narrows.calibration.laws import Law, laws
@@ -61,8 +61,7 @@ def without(rows: Sequence[Work], cases: Cases, key_of: Callable[[Work], Hashabl
     import numpy as np
 
     times, levels = left_out(rows, parts_of(cases, fit_only=False), key_of)
-    known = spreads()
-    ends = [known[one.kind, level] if level else Spread(1.0, 1.0) for one, level in zip(rows, levels, strict=True)]
+    ends = [interval_of(one, level) for one, level in zip(rows, levels, strict=True)]
     return Predicted(rows, times, times * np.array([e.low for e in ends]), times * np.array([e.high for e in ends]))
 
 

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from narrows.accuracy.board import LeftOut
-from narrows.accuracy.serving_fit import LEVELS, Fitted, Parts, fitted_parts, group_of, left_out
-from narrows.accuracy.serving_records import ServingRecord, serving_records
+from narrows.accuracy.serving_fit import LEVELS, Fitted, Parts, fitted, fitted_parts, group_of, left_out, predicted
+from narrows.accuracy.serving_records import ServingRecord, device_of, serving_records
 from narrows.accuracy.serving_rules import alone, excluded
 from narrows.accuracy.serving_work import Work, works
 from narrows.calibration.laws import Law
+from narrows.roofline.devices import device_keys
 from narrows.roofline.engine_overhead import NAMES
 from narrows.text import BadInput, Text
 
@@ -79,14 +80,10 @@ def serving_cases() -> Cases:
     )
 
 
-SERVERS = ("vllm", "sglang", "tensorrt-llm")
-
-
 def parts_of(cases: Cases, fit_only: bool = True) -> Parts:
-    """What laws are fitted on: the `fit` rows of servers, or all; prompts; engines for one user, servers' apart."""
+    """What laws are fitted on: the `fit` rows of servers, or all; prompts; engines for one user."""
     servers = [one for one in cases.servers if not fit_only or one.record.split == "fit"]
-    single = [one for one in cases.one_user if one.record.engine not in SERVERS]
-    return Parts(servers, cases.prompts, single)
+    return Parts(servers, cases.prompts, cases.one_user)
 
 
 def configuration(one: Work) -> Hashable:
@@ -130,7 +127,8 @@ def spread_of(rows: Sequence[Work], times: Any) -> Spread:
 def spreads() -> dict[tuple[str, str], Spread]:
     """(kind, level) → interval, from `fit` rows that were left out: configurations for models seen, models for others.
 
-    Of engines for one user: devices left out.
+    Of engines for one user: devices left out. `elsewhere`: of steps on other devices than servers', by the law of
+    servers: their rows taught it nothing.
     """
     cases = serving_cases()
     parts = parts_of(cases)
@@ -145,11 +143,24 @@ def spreads() -> dict[tuple[str, str], Spread]:
         rows = [one for one in parts.alone if one.kind == kind]
         times, _ = left_out(rows, parts, device)
         found[kind, "engine"] = spread_of(rows, times)
+        found[kind, "elsewhere"] = spread_of(rows, predicted(fitted(parts.servers, set()), rows)[0])
     return found
+
+
+SERVED = "nvidia HBM"
+"""Class of the devices that servers were measured on."""
+
+
+def interval_of(one: Work, level: str) -> Spread:
+    """The interval of a prediction that this level made."""
+    if level in ("any", "kind") and SERVED not in device_keys(device_of(one.record.device)):
+        level = "elsewhere"
+    return spreads()[one.kind, level]
 
 
 _BASIS: dict[str, Callable[[Any], str]] = {
     "kind": lambda key: "fitted on servers of every model; interval: models left out",
+    "elsewhere": lambda key: "fitted on servers of every model; interval: engines for one user on other devices",
     "engine": lambda key: "fitted on this engine; interval: devices left out",
     "model": lambda key: "fitted on this model; interval: configurations left out",
     "version": lambda key: "fitted on this model and version; interval: configurations left out",
@@ -169,29 +180,48 @@ def step_laws(known: Fitted, parts: Parts) -> tuple[Law, ...]:
     for (level, key), value in known.values.items():
         if level == "any" or (known.rows[level, key] < LEAST and level != "kind"):
             continue
-        place: dict[str, Any] = {"device": "any"}
-        kind: Any = key
-        if level == "engine":
-            kind, place["engine"] = key  # type: ignore[misc]
-        elif level != "kind":
-            names = ("device", "engine", "model", "precision", "version")
-            kind, place = key[0], dict(zip(names, key[1:], strict=False))  # type: ignore[index]
-            if level == "version" and not place["version"]:
+        for where in ("kind", "elsewhere") if level == "kind" else (level,):
+            place = _place(where, key)
+            if place is None:
                 continue
-        interval = intervals[kind, level]
-        found.append(
-            Law(
-                operator=kind,
-                values={name: float(f"{number:.4g}") for name, number in zip(NAMES, value, strict=True)},
-                low=round(interval.low, 3),
-                high=round(interval.high, 3),
-                n=known.rows[level, key],
-                basis=_BASIS[level](key),
-                source="; ".join(sorted(sources.get((level, key), set()))),
-                **place,
+            interval = intervals[place.kind, where]
+            found.append(
+                Law(
+                    operator=place.kind,
+                    values={name: float(f"{number:.4g}") for name, number in zip(NAMES, value, strict=True)},
+                    low=round(interval.low, 3),
+                    high=round(interval.high, 3),
+                    n=known.rows[level, key],
+                    basis=_BASIS[where](key),
+                    source="; ".join(sorted(sources.get((level, key), set()))),
+                    device=place.device,
+                    engine=place.engine,
+                    model=place.model,
+                    precision=place.precision,
+                    version=place.version,
+                )
             )
-        )
     return tuple(found)
+
+
+class Place(NamedTuple):
+    """Where a law holds."""
+
+    kind: str
+    device: str = "any"
+    engine: str = ""
+    model: str = ""
+    precision: str = ""
+    version: str = ""
+
+
+def _place(level: str, key: Any) -> Place | None:
+    """Where the values of a level's key hold; None where they would hold for what nobody can name (no version)."""
+    if level in ("kind", "elsewhere"):
+        return Place(key, SERVED if level == "kind" else "any")
+    if level == "engine":
+        return Place(key[0], engine=key[1], version=key[2])
+    return None if level == "version" and not key[5] else Place(*key)
 
 
 def shipped() -> tuple[Law, ...]:

@@ -78,9 +78,14 @@ def version_key(one: Work) -> Hashable:
     return *(one.kind, one.device_class, record.engine, one.shape, one.stored), record.version
 
 
+SERVERS = ("vllm", "sglang", "tensorrt-llm")
+"""Engines that servers were measured with; an old version of one for one user stands by its version."""
+
+
 def engine_key(one: Work) -> Hashable:
     """An engine, for dense models or mixtures of experts."""
-    return one.kind, one.record.engine
+    engine = one.record.engine
+    return one.kind, engine, one.record.version if engine in SERVERS else ""
 
 
 LEVELS: tuple[tuple[str, Callable[[Work], Hashable]], ...] = (

@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from narrows.accuracy.gemm import PLAIN_BANDWIDTH, PLAIN_PEAK
 from narrows.accuracy.serving_records import ServingRecord, deployed
 from narrows.deployment import Deployment
 from narrows.memory.shard import binding_shard, shards
 from narrows.roofline.cost import Costs
 from narrows.roofline.engine_overhead import KINDS, asked_of, exposed, few, kind_of, mixture
-from narrows.roofline.plain import BANDWIDTH, PEAK
 from narrows.step import Batch, Plan, plan_of
 from narrows.text import BadInput, Text
 
@@ -79,7 +79,7 @@ class _Sums:
                 self.limit = self.limit + times * _larger(compute, kept / device.memory_bandwidth)
                 moved = operator.bytes / device.memory_bandwidth
                 self.ideal = self.ideal + times * _larger(compute, moved)
-                self.plain = self.plain + times * _larger(compute / PEAK, moved / BANDWIDTH)
+                self.plain = self.plain + times * _larger(compute / PLAIN_PEAK, moved / PLAIN_BANDWIDTH)
 
     @property
     def kernels(self) -> int:

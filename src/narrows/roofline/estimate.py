@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import exp, log
 
+from msgspec import structs
+
 from narrows.deployment import Deployment
 from narrows.roofline.cost import Cost, Costs
 from narrows.roofline.timed import Cause, StepEstimate, Timed
@@ -97,7 +99,12 @@ class Estimator:
     def estimate(self, batch: Batch) -> StepEstimate:
         """One step of the engine. Raises BadInput as `Costs` does."""
         operators = tuple(timed(operator, self.costs) for operator in self.plan.operators(batch))
-        return summed(operators, self.costs.adds(batch))
+        found = summed(operators, self.costs.adds(batch))
+        law = self.costs.steps
+        if law is None:
+            return found
+        # whole steps were measured, which says more of their interval than the intervals of their operators
+        return structs.replace(found, low=law.low * found.time, high=law.high * found.time, basis=law.basis)
 
 
 def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:
