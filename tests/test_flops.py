@@ -28,7 +28,9 @@ def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in gzip.decompress((DATA / name).read_bytes()).splitlines()]
 
 
-CONFIGS = {(row["set"], row["key"], row["seed"], row["total_params"]): row["config"] for row in lines("oracle.jsonl.gz")}
+CONFIGS = {
+    (row["set"], row["key"], row["seed"], row["total_params"]): row["config"] for row in lines("oracle.jsonl.gz")
+}
 ROWS = lines("flops.jsonl.gz")
 ANYWHERE = deploy(load_model("Qwen/Qwen3-0.6B"), find_accelerator("b200"))
 TOKENS = 16
@@ -45,7 +47,7 @@ def flops(spec: ModelSpec) -> int:
             widths = kernel.key_dim + kernel.value_dim
             if kernel.name == "mla.core" and kernel.latent:
                 widths = plain[kernel.key_dim, kernel.value_dim]
-            total += count * 2 * TOKENS * TOKENS * kernel.heads * widths
+            total += count * 2 * TOKENS * (TOKENS // kernel.sight.every) * kernel.heads * widths
         elif isinstance(kernel, MatMul | ChosenMatMul | ExpertsKernel):
             operator = kernel.operator(load, count)
             if operator is not None:
@@ -55,7 +57,7 @@ def flops(spec: ModelSpec) -> int:
 
 
 def test_torch_counted_most_families() -> None:
-    assert len({row["key"] for row in ROWS}) >= 150
+    assert len({row["key"] for row in ROWS}) >= 135
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['key']}-{row['seed']}")
