@@ -35,6 +35,7 @@ def answers() -> dict[str, Printed]:
         "calibration": calibration(),
         "explain": api.explain(),
         "accuracy": api.accuracy("memory"),
+        "accuracy-roofline": api.accuracy("roofline"),
     }
 
 
