@@ -46,7 +46,9 @@ def roofline_report(answer: Roofline) -> list[Part]:
     parts.append(
         Paragraph("· " + _("times are predicted; the range behind them holds 80 % of what was measured"), "dim")
     )
-    priced = {one.instance: one for one in candidates if one.instance}
+    asked: list[Bounds | Prescription] = [one for one in candidates if one.instance]
+    asked += [one for one in first.prescriptions if one.instance]
+    priced = {one.instance: one for one in asked}
     if priced:
         shown = "; ".join(f"{one.instance} {usd(one.usd_per_hour or 0)} ({one.price_as_of})" for one in priced.values())
         parts.append(Paragraph("· " + _("price per hour, on demand: {instances}").format(instances=shown), "dim"))
