@@ -41,7 +41,7 @@ def apart(found: Cost, operator: Operator, costs: Costs) -> Cost:
     arithmetic. Where the FLOPs themselves, at the share of peak that the law reaches, take less than the traffic, no
     faster arithmetic would help: what the arithmetic takes beyond the traffic is latency, and counts as overhead.
     """
-    if not operator.flops or isinstance(operator.shape, Collective):
+    if not operator.flops or isinstance(operator.shape, Collective) or costs.device.is_cpu:
         return found
     _, law = costs.law_of(operator)
     pure = operator.flops / (law.values.get("peak", 1.0) * costs.device.peak(operator.precision))
