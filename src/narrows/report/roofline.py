@@ -192,7 +192,7 @@ def _operators(one: Bounds, phase: PhaseName) -> Table:
     small = [row for row in rows if row.share < SMALL]
     cells = [_operator(row) for row in large]
     if small:
-        text = _("{n} smaller ones").format(n=len(small))
+        text = _("{n} more").format(n=len(small))
         cells.append(_sum(text, small, whole))
     rest = whole.time.value - sum(row.time.value for row in rows)
     if rest / whole.time.value >= 0.0005:
