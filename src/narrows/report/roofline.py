@@ -178,7 +178,7 @@ def _laws(one: Bounds) -> Iterator[str]:
         kind = kind_word(law.kind) + phase + (f" {law.precision}" if law.precision else "")
         if law.n:
             text = _("{kind}: by the law of {device}, from {n} measurements").format(
-                kind=kind, device=law.device, n=count(law.n)
+                kind=kind, device=_("any device") if law.device == "any" else law.device, n=count(law.n)
             )
         else:
             text = _("{kind}: assumed, no measurement of a device like this one").format(kind=kind)
