@@ -18,6 +18,8 @@ SIZE, HEIGHT = 11.5, 15
 """Font size of a label, and the height it takes."""
 _CLEAR = 3
 """From the edge of a point's mark to its label."""
+_THROUGH, _ACROSS = 40, 24
+"""How many places further away a label is put before its leader runs through a mark, or across a line."""
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -114,7 +116,8 @@ def place(
     spots = [Spot(text, frame.x(intensity), frame.y(rate)) for text, intensity, rate in points]
     corner = frame.x(roofs[0].ridge), frame.y(roofs[0].peak)
     marks = [Box(*corner, *corner).grown(9)]
-    found = arrange(frame.width, frame.height, spots, marks, taken, lambda box: crossed(frame, box, roofs))
+    order = sorted(range(len(spots)), key=lambda one: _crowd(spots, one))
+    found = arrange(frame.width, frame.height, spots, marks, taken, lambda box: crossed(frame, box, roofs), order)
     return [found.get(i, next(_places(spot))) for i, spot in enumerate(spots)]
 
 
@@ -125,31 +128,37 @@ def arrange(
     marks: Iterable[Box],
     taken: Iterable[Box],
     crossed: Callable[[Box], bool],
+    order: Iterable[int] | None = None,
 ) -> dict[int, Label]:
-    """Labels by the index of their spots, each in the nearest free place; a spot whose label has none is left out.
+    """Labels by the index of their spots, each in the best free place; a spot whose label has none is left out.
 
-    marks: of other things, which a label must not cover but a leader may cross next to its own point; taken: what
-    neither may; crossed: whether a line runs through a box.
+    marks: of other things, which a label must not cover but a leader may cross; taken: what neither may; crossed:
+    whether a line runs through a box; order: in which spots choose, by itself as they are given.
     """
     own = [spot.mark for spot in spots]
     everything = [*own, *marks]
     texts = list(taken)
     found: dict[int, Label] = {}
-    for index in sorted(range(len(spots)), key=lambda one: _crowd(spots, one)):
+    for index in order or range(len(spots)):
         # A leader leaves a crowd through the marks that its own point touches.
-        passed = [*texts, *(mark for mark in everything if not mark.meets(own[index]))]
-        open_places = [
-            one
-            for one in _places(spots[index])
-            if _inside(one.box, width, height)
-            and not any(one.box.meets(box) for box in (*texts, *everything))
-            and not crossed(one.box.grown(1.5))
-        ]
-        clear = [one for one in open_places if not any(step.meets(box) for step in _trail(one) for box in passed)]
-        label = next(iter([*clear, *open_places]), None)
-        if label is not None:
-            found[index] = label
-            texts += [label.box, *_trail(label)]
+        passed = [mark for mark in everything if not mark.meets(own[index])]
+        best: tuple[int, Label] | None = None
+        for far, label in enumerate(_places(spots[index])):
+            if best is not None and far >= best[0]:
+                break
+            box, trail = label.box, _trail(label)
+            if (
+                _inside(box, width, height)
+                and not any(box.meets(one) for one in (*texts, *everything))
+                and not any(step.meets(one) for step in trail for one in texts)
+                and not crossed(box.grown(1.5))
+            ):
+                through = any(step.meets(one) for step in trail for one in passed)
+                cost = far + (_THROUGH if through else 0) + (_ACROSS if any(crossed(step) for step in trail) else 0)
+                best = min(best, (cost, label), key=lambda pair: pair[0]) if best else (cost, label)
+        if best is not None:
+            found[index] = best[1]
+            texts += [best[1].box, *_trail(best[1])]
     return found
 
 
@@ -176,6 +185,10 @@ def _places(spot: Spot) -> Iterator[Label]:
             end = label.box.top if side > 0 else label.box.bottom
             # The line ends under the text's near end, not beyond it.
             yield msgspec.structs.replace(label, leader=(x, y, x + dx * 1.2, end))
+        for right, dy in ((1, 0.5), (1, -0.5), (-1, -0.5), (-1, 0.5)):
+            at = x + right * (away + 6), y + dy * away
+            label = boxed(text, *at, "left" if right > 0 else "right")
+            yield msgspec.structs.replace(label, leader=(x, y, at[0] - right * 2, at[1]))
 
 
 def _trail(label: Label) -> list[Box]:
@@ -183,7 +196,8 @@ def _trail(label: Label) -> list[Box]:
     if label.leader is None:
         return []
     x, y, x2, y2 = label.leader
-    steps = [step / 12 for step in range(4, 12)]
+    length = math.hypot(x2 - x, y2 - y)
+    steps = [at / length for at in range(8, int(length), 3)]
     return [Box(x + (x2 - x) * t, y + (y2 - y) * t, x + (x2 - x) * t, y + (y2 - y) * t).grown(1) for t in steps]
 
 

@@ -13,6 +13,8 @@ from narrows.report.labels import SIZE, Box, Frame, Label
 from narrows.roofline import Roof
 from narrows.units import bandwidth
 
+BLUE_INK, RED_INK = "#00507D", "#A33C00"
+"""What memory bounds, and what compute bounds: blue and vermillion dark enough to read as text."""
 Slope = tuple[str, float, float, float]
 """text, x, y, degrees"""
 

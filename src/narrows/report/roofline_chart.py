@@ -13,7 +13,18 @@ from narrows.hardware import find_accelerator
 from narrows.report.charts import BLUE, FAINT, INK, VERMILLION, label, plotting, themed
 from narrows.report.i18n import _, say
 from narrows.report.labels import Frame, Label, boxed, place
-from narrows.report.roofline_axes import Slope, along, axes, leaders, regions, roof_lines, slope_text, texts
+from narrows.report.roofline_axes import (
+    BLUE_INK,
+    RED_INK,
+    Slope,
+    along,
+    axes,
+    leaders,
+    regions,
+    roof_lines,
+    slope_text,
+    texts,
+)
 from narrows.report.words import word
 from narrows.roofline import Roof, roof
 from narrows.text import BadInput
@@ -22,8 +33,6 @@ from narrows.units import rate
 _WIDTH, _HEIGHT = 820, 460
 _OVERVIEW = ("matmul", "phases", "batching")
 """Topics whose work is drawn together: matrix products of one device, so that they compare."""
-BLUE_INK, RED_INK = "#00507D", "#A33C00"
-"""The colours of the points, dark enough to read as text."""
 
 
 class Layout(msgspec.Struct, frozen=True):
