@@ -132,12 +132,13 @@ def step_layout(one: Bounds) -> StepLayout:
     gaps = tuple(gap for _phase, group in groups if (gap := _missing(roofs, group[0].row)))
     marks += [Box(frame.x(at), frame.y(high), frame.x(at), frame.y(low)).grown(1) for at, low, high in gaps]
     groups.sort(key=lambda pair: -sum(dot.row.share for dot in pair[1]))  # the largest chooses first
-    wanted = [(phase, _spot(group)) for phase, group in groups]
-    wanted += [
+    wanted = [
         (whole.phase, Spot(text, x, y, 5))
         for whole, (x, y) in zip(wholes, spots, strict=True)
         if (text := _whole_text(one, whole, wholes))
     ]
+    wanted.sort(key=lambda pair: len(pair[1].text), reverse=True)
+    wanted += [(phase, _spot(group)) for phase, group in groups]
     found = arrange(
         frame.width,
         frame.height,

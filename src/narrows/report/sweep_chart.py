@@ -58,13 +58,12 @@ class Curves(msgspec.Struct, frozen=True):
 def sweep_chart(answer: Roofline, width: int, title: Any = None) -> Any:
     """Time and tokens/s side by side, `width` pixels together. Returns an altair chart."""
     alt = charts.plotting()
-    made = curves(answer.candidates, (width - 70) // 2)
+    made = curves(answer.candidates, (width - 78) // 2)
     sides = [
         alt.vconcat(_curves(alt, made, field, name, scale), _strips(alt, made), spacing=30)
         for field, name, scale in (("time", _("time, ms"), 1e3), ("tokens_per_second", _("tokens/s"), 1.0))
     ]
-    chart = alt.hconcat(*sides, spacing=20)
-    return chart if title is None else chart.properties(title=title)
+    return alt.vconcat(_legend(alt, made, width, title), alt.hconcat(*sides, spacing=20), spacing=14)
 
 
 def curves(candidates: Sequence[Bounds], width: int) -> Curves:
@@ -128,14 +127,6 @@ def _curves(alt: Any, made: Curves, field: str, name: str, scale: float) -> Any:
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(title=name, values=ticks(low, high), format=",~r", grid=True, gridColor="#EEEEEE"),
     )
-    colour = alt.Color(
-        "name:N",
-        sort=list(made.names),
-        scale=alt.Scale(domain=list(made.names), range=[CURVES[i % len(CURVES)] for i in range(len(made.names))]),
-        legend=alt.Legend(
-            title=None, orient="top", direction="horizontal", columns=_columns(made), symbolType="stroke", labelLimit=0
-        ),
-    )
     tooltip = [
         alt.Tooltip("name:N", title=" "),
         alt.Tooltip("x:Q", title=parameter_word(made.sweeps[0].parameter), format=",d"),
@@ -143,7 +134,7 @@ def _curves(alt: Any, made: Curves, field: str, name: str, scale: float) -> Any:
         alt.Tooltip("bound:N", title=_("bound")),
     ]
     layers = []
-    for one, sweep in zip(made.names, made.sweeps, strict=True):
+    for i, (one, sweep) in enumerate(zip(made.names, made.sweeps, strict=True)):
         for points, look in _parts(sweep.points):
             rows = [
                 {
@@ -154,15 +145,32 @@ def _curves(alt: Any, made: Curves, field: str, name: str, scale: float) -> Any:
                 }
                 for point in points
             ]
-            mark = {"point": {"size": 22, "filled": True}} if len(sweep.points) <= _MARKED else {}
-            line = alt.Chart(alt.Data(values=rows)).mark_line(strokeWidth=2, **mark, **look)
-            layers.append(line.encode(x=x, y=y, color=colour, tooltip=tooltip))
+            hue = CURVES[i % len(CURVES)]
+            mark = {"point": {"size": 22, "filled": True, "color": hue}} if len(sweep.points) <= _MARKED else {}
+            line = alt.Chart(alt.Data(values=rows)).mark_line(color=hue, strokeWidth=2, **mark, **look)
+            layers.append(line.encode(x=x, y=y, tooltip=tooltip))
     return alt.layer(*layers).properties(width=made.width, height=_HEIGHT)
 
 
-def _columns(made: Curves) -> int:
-    widest = 40 + max(text_width(name, 12) for name in made.names)
-    return max(1, int(made.width // widest))
+def _legend(alt: Any, made: Curves, width: int, title: Any) -> Any:
+    """Names of the curves, in lines that are not longer than the picture is wide."""
+    rows, at, line = [], 0.0, 0
+    for i, name in enumerate(made.names):
+        room = 24 + text_width(name, 12) + 18
+        if at and at + room > width:
+            at, line = 0.0, line + 1
+        rows.append({"x": at, "x2": at + 18, "text": name, "y": 20 * line + 8, "colour": CURVES[i % len(CURVES)]})
+        rows[-1]["at"] = at + 24
+        at += room
+    data = alt.Chart(alt.Data(values=rows))
+    y = pixel(alt.Y, "y:Q")
+    lines = data.mark_rule(strokeWidth=3).encode(
+        x=pixel(alt.X, "x:Q"), x2="x2:Q", y=y, color=alt.Color("colour:N", scale=None, legend=None)
+    )
+    names = data.mark_text(align="left", baseline="middle", fontSize=12, color=INK)
+    chart = alt.layer(lines, names.encode(x=pixel(alt.X, "at:Q"), y=y, text="text:N"))
+    chart = chart.properties(width=width, height=20 * (line + 1) - 4)
+    return chart if title is None else chart.properties(title=title)
 
 
 def _parts(points: Sequence[SweepPoint]) -> list[tuple[list[SweepPoint], dict[str, Any]]]:
@@ -178,7 +186,6 @@ def _parts(points: Sequence[SweepPoint]) -> list[tuple[list[SweepPoint], dict[st
 def _strips(alt: Any, made: Curves) -> Any:
     """A row per deployment: what bounds it along the parameter; pale where memory does not hold it."""
     found = runs(made)
-    shown = [cause for cause in VERDICTS if any(run.bound == cause for run in found)]
     rows = [
         {
             "x": run.left,
@@ -186,26 +193,27 @@ def _strips(alt: Any, made: Curves) -> Any:
             "y": run.row * (_STRIP + _GAP),
             "y2": run.row * (_STRIP + _GAP) + _STRIP,
             "bound": bound_word(run.bound),
+            "colour": VERDICTS[run.bound],
             "opacity": 0.9 if run.fits else 0.35,
         }
         for run in found
     ]
     x, y = pixel(alt.X, "x:Q"), pixel(alt.Y, "y:Q")
-    colour = alt.Color(
-        "bound:N",
-        scale=alt.Scale(domain=[bound_word(cause) for cause in shown], range=[VERDICTS[cause] for cause in shown]),
-        legend=None,
-    )
+    colour = alt.Color("colour:N", scale=None, legend=None)
     bars = alt.Chart(alt.Data(values=rows)).mark_rect(stroke="white", strokeWidth=1)
     opacity = alt.Opacity("opacity:Q", scale=None, legend=None)
     layers = [bars.encode(x=x, y=y, x2="x2:Q", y2="y2:Q", color=colour, opacity=opacity)]
     swatches = [
-        {"x": -16, "x2": -6, "y": i * (_STRIP + _GAP) + 3, "y2": i * (_STRIP + _GAP) + _STRIP - 3, "name": name}
-        for i, name in enumerate(made.names)
+        {
+            "x": -16,
+            "x2": -6,
+            "y": i * (_STRIP + _GAP) + 3,
+            "y2": i * (_STRIP + _GAP) + _STRIP - 3,
+            "colour": CURVES[i % len(CURVES)],
+        }
+        for i in range(len(made.names))
     ]
-    for i, swatch in enumerate(swatches):
-        mark = alt.Chart(alt.Data(values=[swatch])).mark_rect(color=CURVES[i % len(CURVES)])
-        layers.append(mark.encode(x=x, y=y, x2="x2:Q", y2="y2:Q"))
+    layers.append(alt.Chart(alt.Data(values=swatches)).mark_rect().encode(x=x, y=y, x2="x2:Q", y2="y2:Q", color=colour))
     words = [
         {"x": (run.left + run.right) / 2, "y": run.row * (_STRIP + _GAP) + _STRIP / 2, "text": text}
         for run in found
