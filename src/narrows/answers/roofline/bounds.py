@@ -16,7 +16,7 @@ from narrows.step import AttentionShape, Batch, plan_of
 from narrows.step.operators import Phase as PhaseName
 from narrows.text import BadInput, Text
 
-PATH = 1024
+PATH = 256
 """The path of the decode step is drawn up to this batch, or to what memory holds."""
 
 
@@ -55,7 +55,7 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
         turning_points=turning_points(ask.steps, load),
         prescriptions=prescriptions(ask),
         laws=used_laws(ask.steps.costs, filled, step),
-        path=path(ask.steps, load, min(room, PATH)),
+        path=path(ask.steps, load, PATH),
         sweep=sweep(ask.steps, load, *points) if points else None,
         hierarchy=_hierarchy(deployment, operator, filled, step) if operator else (),
         naive_attention=_naive(ask.steps, load.prompt) if naive else None,
