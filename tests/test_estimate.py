@@ -77,6 +77,26 @@ def test_shares_of_the_causes_add_up_to_the_time(batch: Batch, tensor_parallel: 
     assert (found.shares["interconnect"] > 0) == (tensor_parallel > 1)
 
 
+@pytest.mark.parametrize(
+    ("model", "gpu", "batch"),
+    [
+        ("qwen3-coder-480b", "h100-sxm", 16),
+        ("mixtral-8x22b-instruct", "b200-sxm", 64),
+        ("qwen3-235b-a22b-instruct-2507", "h200-sxm", 16),
+        ("llama-3.1-70b", "h100-sxm", 1),
+    ],
+)
+def test_no_step_and_no_end_of_its_interval_is_faster_than_the_device(model: str, gpu: str, batch: int) -> None:
+    """Weights and cache that a step reads need their bytes ÷ bandwidth, whatever the engine's kernels."""
+    device = find_accelerator(gpu)
+    found = estimate(deploy(load_model(model), device), Batch.decode(batch, 1024))
+    moved = sum(
+        one.operator.count * (one.operator.weights + one.operator.kv_reads + one.operator.kv_writes)
+        for one in found.operators
+    )
+    assert moved / device.memory_bandwidth * (1 - 1e-9) <= found.low <= found.time
+
+
 def test_an_operator_is_bound_by_the_largest_of_its_parts() -> None:
     costs = Costs(h100(4))
     assert timed(product(8192, 8192, 8192), costs).bound == "compute"

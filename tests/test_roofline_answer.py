@@ -106,6 +106,59 @@ def test_what_does_not_help_is_not_prescribed() -> None:
             assert change.speedup >= LEAST_GAIN or (change.fits and change.phase == "decode")
 
 
+def test_replicas_are_prescribed_only_where_each_has_a_sequence_and_room() -> None:
+    """8 × H100 run one sequence on one rank faster than on 8, but one sequence does not become eight."""
+    alone = roofline("llama-3.1-8b", "h100-sxm", tp=8, batch=1, context=1024)
+    assert not [one.change for one in alone.prescriptions if " × --tp" in one.change and one.phase == "decode"]
+    assert [one.change for one in alone.prescriptions if " × --tp" in one.change and one.phase == "prefill"]
+    # 810 GB of weights hold on no smaller part of 640 GB
+    large = roofline("llama-3.1-405b", "h100-sxm", tp=8)
+    assert not [one.change for one in large.prescriptions if " × --tp" in one.change]
+
+
+def test_what_leaves_less_room_mends_no_lack_of_it() -> None:
+    for model, gpu, tp in (("gemma-3-27b", "l40s", 2), ("gpt-oss-120b", "h100-sxm", 1)):
+        answer = roofline(model, gpu, tp=tp)
+        assert not answer.fits
+        rooms = {one.change: one.max_batch for one in answer.prescriptions if one.phase == "decode" and not one.fits}
+        assert all(room >= answer.max_batch for room in rooms.values()), rooms
+
+
+def test_a_cheaper_accelerator_is_cheaper_per_token() -> None:
+    answers = [roofline(model, "h100-sxm") for model in ("gpt-oss-120b", "llama-3.1-8b")]
+    answers.append(roofline("llama-3.1-8b", "l40s", batch=1))
+    found = [one for answer in answers for one in answer.prescriptions if one.name == "cheaper_device"]
+    assert found
+    for one in found:
+        before, after = one.usd_per_million_tokens_before, one.usd_per_million_tokens_after
+        assert before is not None
+        assert after is not None
+        assert after < before
+
+
+def test_memory_that_is_given_is_not_that_of_other_accelerators() -> None:
+    plain = roofline("llama-3.1-8b", "l40s", batch=8, generations=True)
+    given = roofline("llama-3.1-8b", "l40s", batch=8, memory=24 * 2**30, generations=True)
+    assert given.max_batch < plain.max_batch
+    for one in given.prescriptions:
+        if one.name in ("faster_device", "cheaper_device"):
+            assert one in plain.prescriptions
+    assert [one for one in given.prescriptions if one.name == "faster_device"]
+    assert [one.gpu for one in given.generations if one.fits] == [one.gpu for one in plain.generations if one.fits]
+    small = roofline("llama-3.1-8b", "l40s", batch=8, memory=16 * 2**30, generations=True)
+    assert [one.fits for one in small.generations if one.gpu == "l40s"] == [False]
+
+
+def test_the_memory_wall_of_experts_shared_out_is_that_of_one_device() -> None:
+    shared = roofline("mixtral-8x7b", "h100-sxm", tp=8, ep=8, generations=True)
+    assert shared.generations == roofline("mixtral-8x7b", "h100-sxm", generations=True).generations
+
+
+def test_by_itself_no_more_is_asked_than_the_engine_is_told_to_run() -> None:
+    assert roofline("llama-2-7b", "l40s", max_num_seqs=4).batch == 4
+    assert roofline("vllm serve meta-llama/Llama-3.1-8B --max-num-seqs 8", "l40s").batch == 8
+
+
 def named(answer: Roofline, phase: str) -> dict[str, Prescription]:
     return {one.name: one for one in answer.prescriptions if one.phase == phase}
 
@@ -286,6 +339,7 @@ def test_nonsense_is_refused(text: str) -> None:
         ({"context": 2**40}, "--context is"),
         ({"tp": 3}, "does not divide"),
         ({"operator": "nothing"}, "attention.core"),
+        ({"operator": ""}, "attention.core"),
         ({"precision": "fp9"}, "not a precision"),
         ({"precision": "tf32"}, "in which no engine keeps weights"),
         ({"batch": 600, "max_num_seqs": 500}, "more than --max-num-seqs"),

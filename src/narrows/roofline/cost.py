@@ -10,6 +10,7 @@ from msgspec import structs
 from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
+from narrows.roofline.arithmetic import larger
 from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
@@ -86,7 +87,21 @@ class Costs:
             return found
         by, gap = self.factor_of(operator), self._factors[kind_of(operator)][1]
         time, compute, memory, network, overhead, low, high = found
-        return Cost(by * time + gap, by * compute, by * memory, by * network, by * overhead + gap, low, high)
+        # engines' kernels beat those that laws were fitted on, but not the device
+        time = larger(by * time, self.least(operator))
+        return Cost(time + gap, by * compute, by * memory, by * network, by * overhead + gap, low, high)
+
+    def least(self, operator: Operator) -> Any:
+        """Seconds that no kernel beats: its arithmetic at the peak, or its weights and cache at the full bandwidth.
+
+        Activations may still be in L2. An array where figures of the operator are.
+        """
+        if isinstance(operator.shape, Collective):
+            return 0.0
+        moved = (operator.weights + operator.kv_reads + operator.kv_writes) / self.device.memory_bandwidth
+        # what does no arithmetic names a precision all the same, which the device need not have
+        plain = isinstance(operator.shape, Elementwise)
+        return moved if plain else larger(moved, operator.flops / self.device.peak(operator.precision))
 
     def factor_of(self, operator: Operator) -> Any:
         """By what the engine multiplies the operator's own time; an array where its rows are."""

@@ -104,7 +104,9 @@ class Estimator:
         if law is None:
             return found
         # whole steps were measured, which says more of their interval than the intervals of their operators
-        return structs.replace(found, low=law.low * found.time, high=law.high * found.time, basis=law.basis)
+        least = sum(one.operator.count * self.costs.least(one.operator) for one in operators)
+        low = min(max(law.low * found.time, least), found.time)
+        return structs.replace(found, low=low, high=law.high * found.time, basis=law.basis)
 
 
 def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:

@@ -60,12 +60,14 @@ def memory_wall(
 
     A device that has no peak for the model's precision is left out.
     """
-    alone = {**options, "tensor_parallel": 1, "pipeline_parallel": 1}
+    alone = {**options, "tensor_parallel": 1, "pipeline_parallel": 1, "expert_parallel": 1}
+    # usable memory that was given is that of the accelerators asked for
+    others = {**alone, "device_memory": None}
     found = []
     for name in dict.fromkeys((*MILESTONES, *also)):
         device = find_accelerator(name)
         try:
-            one = deployed(model, device, alone)
+            one = deployed(model, device, alone if device.id in also else others)
             steps = Served(one)
             filled, step = prefill(steps, load.prompt), decode(steps, load.batch, load.context)
         except BadInput:

@@ -47,6 +47,8 @@ def other_devices(
 
     As many of them as the deployment has. A device that is the best already is not named, nor is one named twice.
     """
+    # usable memory that was given is that of the deployment's own devices
+    options = {**options, "device_memory": None}
     offers = []
     for device in accelerators():
         if device.memory_kind != "device":

@@ -122,15 +122,25 @@ def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
         "decode": _Change("", "decode", "", _AS_IT_IS, ask.steps, load, decode(ask.steps, load.batch, load.context)),
         "prefill": _Change("", "prefill", "", _AS_IT_IS, ask.steps, load, prefill(ask.steps, load.prompt)),
     }
-    short = ask.steps.held(load.context) < load.batch
+    held: dict[Phase, int] = {"decode": ask.steps.held(load.context), "prefill": ask.steps.held(load.prompt)}
+    short = held["decode"] < load.batch
     found = [_effect(one, before[one.phase], ask) for one in _changes(ask, before, short)]
     useful = [
         one
         for one in found
-        # where the load does not fit as it is, times are as if it did, and so are those of what does not mend that
-        if (one.speedup >= LEAST_GAIN and (one.fits or short)) or (short and one.phase == "decode" and one.fits)
+        # where the load does not fit as it is, times are as if it did, and so are those of what does not mend that;
+        # but what leaves even less room is no help
+        if (one.speedup >= LEAST_GAIN and (one.fits or (short and one.max_batch >= held[one.phase])))
+        or (short and one.phase == "decode" and one.fits)
     ]
+    useful = [one for one in useful if one.name != "cheaper_device" or _cheaper(one)]
     return tuple(sorted(useful, key=lambda one: (one.phase, short and not one.fits, -one.speedup)))
+
+
+def _cheaper(one: Prescription) -> bool:
+    """Whether tokens cost less than before, where both prices are known."""
+    before, after = one.usd_per_million_tokens_before, one.usd_per_million_tokens_after
+    return before is None or after is None or after < before
 
 
 def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
@@ -338,9 +348,18 @@ def _ranks(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
             options = {**ask.options, "tensor_parallel": tp, "expert_parallel": min(tp, ask.deployment.expert_parallel)}
             steps = Served(deployed(ask.model, ask.deployment.accelerator, options))
             for phase, now in before.items():
-                yield _ranked(ask, phase, now, steps, tp)
+                one = _ranked(ask, phase, now, steps, tp)
+                if one.replicas == 1 or _holds(one, ask.load):
+                    yield one
         except BadInput:
             continue
+
+
+def _holds(change: _Change, load: Load) -> bool:
+    """Whether replicas have a sequence each to take, and room for it: one sequence cannot be shared out."""
+    if change.phase == "prefill":
+        return change.steps.held(load.prompt) >= 1
+    return load.batch >= change.replicas and change.steps.held(load.context) >= change.load.batch
 
 
 def _ranked(ask: Ask, phase: Phase, now: _Change, steps: Served, tp: int) -> _Change:
@@ -351,8 +370,16 @@ def _ranked(ask: Ask, phase: Phase, now: _Change, steps: Served, tp: int) -> _Ch
     if replicas > 1:
         change = f"{replicas} × --tp {tp}"
         text = Text(
-            "{replicas} replicas on the same devices, {batch} sequences each", replicas=replicas, batch=load.batch
+            "{replicas} replicas on the same devices, each takes {batch} of the sequences",
+            replicas=replicas,
+            batch=load.batch,
         )
+        if phase == "prefill":
+            text = Text(
+                "{replicas} replicas on the same devices, each with a prompt of its own: more prompts per second, but "
+                "each takes longer",
+                replicas=replicas,
+            )
     one = _Change(f"tp{tp}", phase, change, text, steps, load, _phase(phase, steps, load), replicas=replicas)
     if replicas > 1:
         return one

@@ -166,7 +166,9 @@ def _load(model: ModelSpec, wanted: dict[str, Any]) -> Load:
     limit = wanted["max_len"] or model.max_length or max(PROMPT, CONTEXT)
     return Load(
         prompt=min(PROMPT, limit) if wanted["prompt"] is None else whole("--prompt", wanted["prompt"]),
-        batch=BATCH if wanted["batch"] is None else whole("--batch", wanted["batch"]),
+        batch=min(BATCH, wanted["max_num_seqs"] or BATCH)
+        if wanted["batch"] is None
+        else whole("--batch", wanted["batch"]),
         context=min(CONTEXT, limit) if wanted["context"] is None else whole("--context", wanted["context"]),
     )
 

@@ -57,7 +57,7 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
         laws=used_laws(ask.steps.costs, filled, step),
         path=path(ask.steps, load, PATH),
         sweep=sweep(ask.steps, load, *points) if points else None,
-        hierarchy=_hierarchy(deployment, operator, filled, step) if operator else (),
+        hierarchy=_hierarchy(deployment, operator, filled, step) if operator is not None else (),
         naive_attention=_naive(ask.steps, load.prompt) if naive else None,
     )
 
