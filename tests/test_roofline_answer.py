@@ -186,6 +186,27 @@ def test_what_times_rest_on_is_told() -> None:
     assert other["gemm"].high / other["gemm"].low > measured["gemm"].high / measured["gemm"].low
 
 
+def test_a_link_that_no_data_sheet_states_is_said_to_be_assumed() -> None:
+    def links(model: str, gpu: str, **options: Any) -> list[str]:
+        found = [str(text) for text in roofline(model, gpu, **options).assumptions]
+        return [text for text in found if "network card" in text or "joined at" in text]
+
+    assert links("llama-3.1-70b", "h100-sxm", tp=16) == [
+        "16 × NVIDIA H100 SXM5 80GB stand in several machines: one network card of 63 GB/s for each is assumed"
+    ]
+    assert len(links("llama-3.1-8b", "gaudi3", tp=2)) == 1
+    assert links("llama-3.1-70b", "h100-sxm", tp=8) == []
+    assert links("llama-3.1-8b", "l40s") == []
+
+
+def test_a_device_whose_multiprocessors_nobody_counted_is_not_taken_to_have_one() -> None:
+    """TPU v6e: norms of a prompt take about their bytes ÷ bandwidth, not the seconds of a single multiprocessor."""
+    answer = roofline("llama-3.1-8b", "tpu-v6e", batch=4)
+    assert answer.phases.prefill.bound == "compute"
+    norm = next(row for row in answer.operators if (row.phase, row.name) == ("prefill", "norm"))
+    assert norm.time.value < 2 * norm.bytes / find_accelerator("tpu-v6e").memory_bandwidth
+
+
 def test_assumed_rates_are_said() -> None:
     answer = roofline("llama-3.1-8b", "h100-sxm")
     assumed = {one.name: str(one.assumed) for one in answer.prescriptions if one.assumed is not None}

@@ -48,7 +48,8 @@ def elementwise_time(operator: Operator, device: Accelerator, law: Law) -> Parts
     value = law.values
     slower = REFERENCE_CLOCK / (clock(device) or REFERENCE_CLOCK)
     memory = operator.bytes / (value[f"{kind}.bandwidth"] * device.memory_bandwidth)
-    work = shape.rows * value[f"{kind}.element"] / (device.sm_count or 1)
+    # of a device whose multiprocessors nobody counted, many rows are taken to keep up with memory
+    work = shape.rows * value[f"{kind}.element"] / device.sm_count if device.sm_count else 0.0
     work = shape.width * slower * (work + value[f"{kind}.serial"])
     overhead = value[f"{kind}.t0"] * slower
     time = overhead + joined(2.0, memory, work)

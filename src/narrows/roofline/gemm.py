@@ -144,7 +144,8 @@ def _traffic(shape: Gemm, device: Accelerator, value: dict[str, float], cold: bo
 def _quantizing(shape: Gemm, device: Accelerator, slower: float, value: dict[str, float]) -> tuple[Any, Any]:
     """Seconds of quantizing the activations: its thread blocks, one a row, and its traffic; the slower decides."""
     row = value.get("row", 0.0) + shape.k * value.get("element", 0.0)
-    blocks = shape.copies * shape.m * row * slower / (device.sm_count or 1)
+    # of a device whose multiprocessors nobody counted, many rows are taken to keep up with memory
+    blocks = shape.copies * shape.m * row * slower / device.sm_count if device.sm_count else 0.0 * shape.m
     size = QUANTIZING_BYTES * shape.copies * shape.m * shape.k
     moved = size * _share_moved(size, "resident", device, value)
     return blocks, moved / (value["bandwidth"] * device.memory_bandwidth)

@@ -17,11 +17,14 @@ from narrows.hardware import Accelerator, find_accelerator, precision_name
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
+from narrows.roofline.link import link_of
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
 from narrows.roofline.prescriptions import Ask
 from narrows.roofline.what_if import deployed, with_weights
+from narrows.step import Batch, Collective
 from narrows.text import BadInput, Text
+from narrows.units import bandwidth as told
 
 __all__ = ["Bounds", "Roofline", "roofline"]
 
@@ -224,8 +227,32 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
         found.append(
             Text("the stages of the pipeline run one after the other; with several batches in flight they overlap")
         )
+    found += _links(asks)
     found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
     return tuple(dict.fromkeys(found))
+
+
+def _links(asks: Sequence[Ask]) -> Iterator[Text]:
+    """What joins the ranks where no data sheet says it: between machines, and devices whose fabric is not published."""
+    for ask in asks:
+        device = ask.deployment.accelerator
+        step = ask.steps.plan.operators(Batch.decode(1, 1))
+        for ranks in sorted({one.shape.ranks for one in step if isinstance(one.shape, Collective)}):
+            link = link_of(device, ranks)
+            if link.kind == "between nodes":
+                yield Text(
+                    "{ranks} × {gpu} stand in several machines: one network card of {speed} for each is assumed",
+                    ranks=ranks,
+                    gpu=device.name,
+                    speed=told(link.bandwidth),
+                )
+            elif link.assumed:
+                yield Text(
+                    "{ranks} × {gpu} are joined at {speed}, which is assumed",
+                    ranks=ranks,
+                    gpu=device.name,
+                    speed=told(link.bandwidth),
+                )
 
 
 def _sources(model: ModelSpec, asks: Sequence[Ask], found: Sequence[Bounds]) -> tuple[str, ...]:
