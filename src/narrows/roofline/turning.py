@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from narrows.hardware import Accelerator
-from narrows.roofline.estimate import timed
+from narrows.roofline.estimate import summed, timed
 from narrows.roofline.phases import Load, Served
 from narrows.roofline.timed import Cause, StepEstimate, Timed
 from narrows.step import Batch, Experts, Gemm, Operator
@@ -90,11 +90,9 @@ def weight_bytes(operators: Iterable[Operator]) -> int:
 
 
 def _computes(timed: Iterable[Timed]) -> bool:
-    """Whether arithmetic takes longer than traffic, both at the efficiency reached."""
-    timed = list(timed)
-    return sum(one.operator.count * one.compute for one in timed) >= sum(
-        one.operator.count * one.memory for one in timed
-    )
+    """Whether more time goes to operators that wait for arithmetic than to those that wait for memory: the verdict."""
+    shares = summed(tuple(timed)).shares
+    return shares["compute"] >= shares["memory bandwidth"]
 
 
 def _computes_by_peaks(operators: Iterable[Operator], device: Accelerator) -> bool:
