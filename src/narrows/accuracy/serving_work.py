@@ -129,6 +129,8 @@ def works(records: Sequence[ServingRecord]) -> tuple[tuple[Work, ...], tuple[Unw
         deployment = deployments[key]
         try:
             plan, costs = plan_of(deployment), Costs(deployment, bare=True)
+            # its own collectives; of TensorRT-LLM's attention, measured apart, servers show nothing
+            costs.library = group[0].engine
             for part, of in ((True, _decodes), (False, _prompts)):
                 chosen = [one for one in group if (one.tpot is not None) is part]
                 if chosen:
