@@ -28,7 +28,9 @@ def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in gzip.decompress((DATA / name).read_bytes()).splitlines()]
 
 
-CONFIGS = {(row["set"], row["key"], row["seed"], row["total_params"]): row["config"] for row in lines("oracle.jsonl.gz")}
+CONFIGS = {
+    (row["set"], row["key"], row["seed"], row["total_params"]): row["config"] for row in lines("oracle.jsonl.gz")
+}
 ROWS = lines("flops.jsonl.gz")
 ANYWHERE = deploy(load_model("Qwen/Qwen3-0.6B"), find_accelerator("b200"))
 TOKENS = 16

@@ -13,8 +13,8 @@ from narrows.hardware import Accelerator
 from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
-from narrows.roofline.engine_overhead import added, engine_law, factor, factors, kind_of
 from narrows.roofline.elementwise import elementwise_time
+from narrows.roofline.engine_overhead import added, engine_law, factor, factors, kind_of
 from narrows.roofline.experts import experts_law, experts_time
 from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time

@@ -192,7 +192,7 @@ class StepTime:
     def step(self, batch: Batch) -> float:
         """Seconds of one step of any mix of chunks."""
         load = Load(batch)
-        total = self.costs.adds(batch)
+        total: float = self.costs.adds(batch)
         for which, fixed, table in self._tables:
             total += table[load.rows(which, fixed)]
         for kernel, count in self._direct:
