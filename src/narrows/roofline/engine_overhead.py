@@ -6,8 +6,9 @@ it adds between them, per layer, per step and per sequence.
 
 The factor is that of the operator's kind for decode's few rows, and passes over to `large` for prompts' many.
 `exposed`: a step with prompts is no captured graph, so that its launches show until there are tokens enough to hide
-them. Factors are near 1 where a law of the operator holds in servers too. A model that was measured on this class of devices
-has a law of its own; another falls back to that of any model. Which law it was, `engine_law` says in `Law.basis`.
+them.
+Factors are near 1 where a law of the operator holds in servers too. A model that was measured on this class of devices
+has a law of its own; another falls back to that of any model. Which law it was, `Law.basis` says.
 """
 
 from __future__ import annotations
