@@ -39,6 +39,7 @@ _NOT_WEIGHTS = ("rotary", "rope", "pos_emb")
 """Classes whose products make angles of positions, which engines look up."""
 
 CHUNKED = "transformers computes the recurrence in chunks, by products; narrows counts it token by token"
+STATE = "transformers reads the state out by products; narrows counts them as a part of the recurrence"
 EXCEPTIONS = {
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe"), CHUNKED),
     **dict.fromkeys(("olmo_hybrid", "bailing_hybrid", "kimi_linear", "minimax", "lara_mini", "minicpmv4_6"), CHUNKED),
@@ -46,6 +47,17 @@ EXCEPTIONS = {
     "longcat_flash": "how many of the chosen experts do nothing depends on the tokens",
     "cpmant": "learned tokens go before every prompt and through all layers",
     "prophetnet": "every layer runs once for each of the tokens that are predicted at once",
+    "mamba": STATE,
+    "falcon_mamba": STATE,
+    "diffllama": "transformers computes the scores twice, once for each half of the values",
+    "llama4_text": "transformers runs every expert on every token",
+    "llama4": "transformers runs every expert on every token",
+    "phimoe": "the class picks two experts, whatever the configuration says",
+    "zaya": "transformers projects the value of a token before the first one too",
+    "inkling2_loop_text": "products over the residual streams of earlier blocks are not counted",
+    "inkling2_loop": "products over the residual streams of earlier blocks are not counted",
+    "gemma3n_text": "AltUp mixes its streams by products, and asks its router twice; narrows counts the router once",
+    "deepseek_v4": "hyper-connections mix the residual streams by products, which narrows does not count",
     "led": "the prompt is padded to the window",
 }
 """Families whose counts are not of the same thing, with the reason."""
@@ -60,7 +72,7 @@ def counted(model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> int:
     total = sum(size for kind, size in everything.items() if kind != torch.ops.aten.convolution)
     for name, module in model.named_modules():
         own = found.get(f"{type(model).__name__}.{name}", {})
-        if isinstance(module, nn.Conv1d | nn.Conv2d) and module.groups == 1:
+        if isinstance(module, nn.Conv1d | nn.Conv2d) and module.weight.shape[1] > 1:
             total += own.get(torch.ops.aten.convolution, 0)
         if any(word in type(module).__name__.lower() for word in _NOT_WEIGHTS) and not any(module.parameters()):
             total -= sum(own.values())
@@ -87,7 +99,8 @@ def stated(spec: ModelSpec, length: int = LENGTH) -> int:
             if kernel.name == "mla.core" and kernel.latent:
                 # transformers makes keys and values of every head where engines multiply queries instead
                 widths = plain[kernel.key_dim, kernel.value_dim]
-            total += count * 2 * length * length * kernel.heads * widths
+            keys = length // kernel.sight.every
+            total += count * 2 * length * keys * kernel.heads * widths
         elif isinstance(kernel, MatMul | ChosenMatMul | ExpertsKernel):
             operator = kernel.operator(load, count)
             if operator is not None:

@@ -85,10 +85,13 @@ class Costs:
         found = self._bare(operator)
         if self.steps is None:
             return found
-        of_kind, gap = self._factors[kind_of(operator)]
-        by = factor(self.steps, operator, of_kind)
+        by, gap = self.factor_of(operator), self._factors[kind_of(operator)][1]
         time, compute, memory, network, overhead, low, high = found
         return Cost(by * time + gap, by * compute, by * memory, by * network, by * overhead + gap, low, high)
+
+    def factor_of(self, operator: Operator) -> Any:
+        """By what the engine multiplies the operator's own time; an array where its rows are."""
+        return 1.0 if self.steps is None else factor(self.steps, operator, self._factors[kind_of(operator)][0])
 
     def adds(self, batch: Batch) -> Any:
         """Seconds that the engine adds to a step beside its operators. Fields of the batch may be arrays.

@@ -47,6 +47,7 @@ def apart(found: Cost, operator: Operator, costs: Costs) -> Cost:
         return found
     _, law = costs.law_of(operator)
     pure = operator.flops / (law.values.get("peak", 1.0) * costs.device.peak(operator.precision))
+    pure *= costs.factor_of(operator)
     if pure >= min(found.memory, found.compute):
         return found
     waiting = max(0.0, found.compute - found.memory)

@@ -241,7 +241,12 @@ def _experts(part: MixtureOfExperts, mine: list[Piece], site: Site) -> list[Kern
     row = hidden * site.element
     if replicas > 1:
         made.append(Talk("experts.dispatch", "all_gather", replicas, "tokens", row, site.base.precision))
-    made.append(_routed(part, routed, site))
+    experts_kernel = _routed(part, routed, site)
+    bits = experts_kernel.activation_bits
+    if bits < 8 * site.element:
+        moved, written = replicas * hidden * site.element, replicas * hidden * bits // 8
+        made.append(Streaming("experts.quantize", "tokens", hidden, moved, written, experts_kernel.precision))
+    made.append(experts_kernel)
     if replicas > 1:
         made.append(Talk("experts.combine", "reduce_scatter", replicas, "tokens", row * replicas, site.base.precision))
     made += quantized_inputs(products(last, deployment), site)
