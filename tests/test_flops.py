@@ -57,7 +57,7 @@ def flops(spec: ModelSpec) -> int:
 
 
 def test_torch_counted_most_families() -> None:
-    assert len({row["key"] for row in ROWS}) >= 135
+    assert len({row["key"] for row in ROWS}) >= 130
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['key']}-{row['seed']}")
