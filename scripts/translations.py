@@ -53,7 +53,8 @@ def template() -> Catalog:
         catalog.add(message, locations=[(f"src/narrows/{name}", line)])
     for path in sorted((PACKAGE / "calibration" / "data").glob("*.jsonl")):
         for row in path.read_text("utf-8").splitlines():
-            catalog.add(json.loads(row)["basis"], locations=[(str(path.relative_to(ROOT)), 0)])
+            if basis := json.loads(row).get("basis"):
+                catalog.add(basis, locations=[(str(path.relative_to(ROOT)), 0)])
     for message in CLICK:
         catalog.add(message, locations=[("click", 0)])
     return catalog

@@ -71,7 +71,8 @@ class Costs:
         self.layers = deployment.model.layers
         self.steps = None if bare or self.device.is_cpu else engine_law(deployment)
         self._factors = {} if self.steps is None else factors(self.steps)
-        self.engine = deployment.engine.name
+        self.engine = self.library = deployment.engine.name
+        """Whose kernels run, and whose collectives."""
         self.graphs = deployment.graphs
         self._keys = device_keys(self.device)
         self._laws: dict[tuple[Any, ...], tuple[LawTime, Law]] = {}
@@ -102,7 +103,7 @@ class Costs:
     def _bare(self, operator: Operator) -> Cost:
         shape = operator.shape
         if isinstance(shape, Collective):
-            net = collective_time(shape, self.device, self.engine, self.graphs)
+            net = collective_time(shape, self.device, self.library, self.graphs)
             return Cost(net.time, 0.0, 0.0, net.network, net.overhead, net.low, net.high)
         time_of, law = self.law_of(operator)
         time, compute, memory, overhead = time_of(operator, self.device, law)
