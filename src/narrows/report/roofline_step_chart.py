@@ -37,6 +37,8 @@ PHASES = {"prefill": (GREEN, "circle", "#00694D"), "decode": (WINE, "diamond", W
 """Phase → colour and shape of its marks, and the colour of its texts."""
 LABELLED, LEAST_SHARE, LINES = 7, 0.02, 4
 """Operators of a phase that are labelled at most; their share of its time at least; and lines of one label at most."""
+FARTHEST = 80
+"""A label that finds no place nearer than this is left out: its name is in the tooltip and the table."""
 
 
 class Dot(NamedTuple):
@@ -146,6 +148,7 @@ def step_layout(one: Bounds) -> StepLayout:
         [*marks, *trail],
         [*(note.box for note in notes), *around],
         lambda box: crossed(frame, box, list(roofs.values())),
+        farthest=FARTHEST,
     )
     labels = {phase: tuple(found[i] for i in sorted(found) if wanted[i][0] == phase) for phase in PHASES}
     return StepLayout(frame, roofs, dots, wholes, labels, tuple(notes), slope, gaps)
