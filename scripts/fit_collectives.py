@@ -76,15 +76,15 @@ def supposed(known: list[Law]) -> list[Law]:
             base = by.get((name, LIKE.get(kind, kind))) or by.get(("all_reduce nccl", LIKE.get(kind, kind)))
             if base is None or (name == "all_reduce custom" and kind not in ("mesh",)):
                 continue
+            basis = f"assumed: as {base.operator} over {base.device}"
+            values = dict(base.values)
+            if kind in LIKE:
+                # more ranks are better off where a switch adds up for them (NVLink SHARP)
+                values["g"] = 0.0
+                basis += ", without what its switch gains with more ranks"
             found.append(
                 msgspec.structs.replace(
-                    base,
-                    operator=name,
-                    device=kind,
-                    low=0.4,
-                    high=2.5,
-                    n=0,
-                    basis=f"assumed: as {base.operator} over {base.device}",
+                    base, operator=name, device=kind, values=values, low=0.4, high=2.5, n=0, basis=basis
                 )
             )
     return found

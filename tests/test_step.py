@@ -481,7 +481,9 @@ def applied_elements(model: ModelSpec) -> int:
         turns = getattr(layer.mixer, "loops", 1)
         for tensor in layer.applied():
             if tensor.use in ("linear", "plain"):
-                found += tensor.active_elements * len(indices) * turns
+                # every head multiplies Inkling's table of relative positions
+                times = turns * (layer.mixer.attention.heads if tensor.role == "attention.relative_table" else 1)  # type: ignore[union-attr]
+                found += tensor.active_elements * len(indices) * times
     head = 0
     for _, tensor in model.outer_tensors():
         if tensor.use in ("linear", "plain") and not tensor.role.startswith(("pooler", "embedding.encoder")):

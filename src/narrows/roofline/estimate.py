@@ -41,7 +41,7 @@ def apart(found: Cost, operator: Operator, costs: Costs) -> Cost:
     arithmetic. Where the FLOPs themselves, at the share of peak that the law reaches, take less than the traffic, no
     faster arithmetic would help: what the arithmetic takes beyond the traffic is latency, and counts as overhead.
     """
-    if not operator.flops or isinstance(operator.shape, Collective):
+    if not operator.flops or isinstance(operator.shape, Collective) or costs.device.is_cpu:
         return found
     _, law = costs.law_of(operator)
     pure = operator.flops / (law.values.get("peak", 1.0) * costs.device.peak(operator.precision))
@@ -85,15 +85,6 @@ def summed(operators: tuple[Timed, ...], overhead: float = 0.0) -> StepEstimate:
     return StepEstimate(operators, overhead, time, low, high, shares, bound)
 
 
-def engine_adds(deployment: Deployment, batch: Batch) -> float:
-    """Seconds that the engine adds to a step. Fields of the batch may be arrays."""
-    try:
-        from narrows.roofline.engine_overhead import overhead  # type: ignore[import-not-found]
-    except ImportError:
-        return 0.0
-    return overhead(deployment, batch)  # type: ignore[no-any-return]
-
-
 class Estimator:
     """A deployment compiled once, to be estimated batch after batch."""
 
@@ -105,7 +96,7 @@ class Estimator:
     def estimate(self, batch: Batch) -> StepEstimate:
         """One step of the engine. Raises BadInput as `Costs` does."""
         operators = tuple(timed(operator, self.costs) for operator in self.plan.operators(batch))
-        return summed(operators, engine_adds(self.deployment, batch))
+        return summed(operators, self.costs.adds(batch))
 
 
 def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:
