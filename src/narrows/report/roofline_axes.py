@@ -77,8 +77,8 @@ def roof_lines(alt: Any, frame: Frame, roofs: Sequence[Roof], x: Any, y: Any, ma
     layers.append(alt.Chart(foot).mark_rule(color=FAINT, strokeDash=[3, 3]).encode(x=x, y=y, y2="y2:Q"))
     for one in roofs[:marked]:
         corner = alt.Data(values=[{"x": one.ridge, "y": one.peak / 1e12}])
-        look = {"size": 320, "strokeWidth": 2} if one == first else {"size": 160, "strokeWidth": 1.5}
-        mark = alt.Chart(corner).mark_point(shape="diamond", filled=False, color=INK, **look)
+        size, stroke = (320, 2.0) if one == first else (160, 1.5)
+        mark = alt.Chart(corner).mark_point(shape="diamond", filled=False, color=INK, size=size, strokeWidth=stroke)
         layers.append(mark.encode(x=x, y=y))
     return layers
 

@@ -74,7 +74,7 @@ def curves(candidates: Sequence[Bounds], width: int) -> Curves:
         name = charts.label(label(one), 40)
         names.append(name if name not in names else f"{name} ({len(names) + 1})")
     values = [point.value for _one, sweep in found for point in sweep.points]
-    low, high = min(values), max(values)
+    low, high = float(min(values)), float(max(values))
     if low == high:
         low, high = low / 2, high * 2
     return Curves(tuple(names), tuple(sweep for _one, sweep in found), low, high, width)
