@@ -19,16 +19,20 @@ Slope = tuple[str, float, float, float]
 """text, x, y, degrees"""
 
 
-def along(frame: Frame, over: Roof, stops: Iterable[float]) -> tuple[Slope, list[Box]]:
-    """The bandwidth written along the slope, in the widest gap between `stops` (pixels); what it covers."""
+def along(frame: Frame, over: Roof, stops: Iterable[float], end: float | None = None) -> tuple[Slope, list[Box]]:
+    """The bandwidth written along the slope, in the widest gap between `stops`; what it covers.
+
+    stops, end: pixels; of the part of the slope that may be written on, which by itself ends at the ridge point.
+    """
     ridge = frame.x(over.ridge)
-    marked = sorted([0.0, *(x for x in stops if x < ridge), ridge])
+    end = ridge if end is None else end
+    marked = sorted([0.0, *(x for x in stops if x < end), end])
     gap, start = max((right - left, left) for left, right in pairwise(marked))
-    x = start + gap / 2
     rise = (frame.roof(over, 0) - frame.roof(over, ridge)) / ridge
     turn = math.atan(rise)
     text = _("memory {bandwidth}").format(bandwidth=bandwidth(over.bandwidth))
     half = len(text) * SIZE * 0.3 * math.cos(turn)
+    x = max(start + gap / 2, half + 12)
     across = 10 * math.sin(turn), 10 * math.cos(turn)
     y = frame.roof(over, x)
     boxes = [
@@ -73,8 +77,8 @@ def roof_lines(alt: Any, frame: Frame, roofs: Sequence[Roof], x: Any, y: Any, ma
     layers.append(alt.Chart(foot).mark_rule(color=FAINT, strokeDash=[3, 3]).encode(x=x, y=y, y2="y2:Q"))
     for one in roofs[:marked]:
         corner = alt.Data(values=[{"x": one.ridge, "y": one.peak / 1e12}])
-        look = {"size": 320, "strokeWidth": 2} if one == first else {"size": 160, "strokeWidth": 1.5}
-        mark = alt.Chart(corner).mark_point(shape="diamond", filled=False, color=INK, **look)
+        size, stroke = (320, 2.0) if one == first else (160, 1.5)
+        mark = alt.Chart(corner).mark_point(shape="diamond", filled=False, color=INK, size=size, strokeWidth=stroke)
         layers.append(mark.encode(x=x, y=y))
     return layers
 
