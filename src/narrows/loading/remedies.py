@@ -1,0 +1,141 @@
+"""What would make a start faster: each remedy is the start predicted anew with one thing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from narrows.hardware.storage import find_storage, instances
+from narrows.loading.loaders import loaders
+from narrows.loading.path import READAHEAD, stored_rate
+from narrows.loading.plan import Settings, Start, predict
+from narrows.loading.rates import Rates
+from narrows.text import Text
+from narrows.units import bandwidth as per_second
+
+LEAST = 0.01
+"""A remedy that saves a smaller share of the start than this is none."""
+MOST_READERS = 64
+DEEP_READAHEAD = 16 * 2**20
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """One change: how it is done, in words, the start's seconds with it, and how many it saves."""
+
+    change: str
+    text: Text
+    total: float
+    saves: float
+
+
+def remedies(settings: Settings, rates: Rates, before: Start, smaller: float | None = None) -> tuple[Remedy, ...]:
+    """All remedies that help, the most seconds saved first. smaller: share of the bytes that an FP8 checkpoint has."""
+    found = []
+    for change, text, changed in _changes(settings, rates, before, smaller):
+        total = predict(changed, rates).total
+        if before.total - total > LEAST * before.total:
+            found.append(Remedy(change, text, total, before.total - total))
+    return tuple(sorted(found, key=lambda one: -one.saves))
+
+
+def _changes(
+    settings: Settings, rates: Rates, before: Start, smaller: float | None
+) -> Iterator[tuple[str, Text, Settings]]:
+    yield from _engine(settings)
+    yield from _loaders(settings)
+    yield from _concurrency(settings)
+    yield from _storage(settings, before)
+    if smaller is not None:
+        scenario = settings.scenario
+        sizes = {"bytes": int(scenario.bytes * smaller), "resident": int(scenario.resident * smaller)}
+        yield (
+            "FP8 checkpoint",
+            Text("a checkpoint quantized to FP8 beforehand has fewer bytes to move; its answers differ a little"),
+            replace(settings, scenario=replace(scenario, **sizes)),
+        )
+
+
+def _engine(settings: Settings) -> Iterator[tuple[str, Text, Settings]]:
+    if settings.engine == "vllm" and settings.graphs and not settings.compiled:
+        yield (
+            "VLLM_CACHE_ROOT",
+            Text("keep compiled code between starts: mount the directory of VLLM_CACHE_ROOT from outside the container"),
+            replace(settings, compiled=True),
+        )
+    if settings.graphs and settings.engine == "vllm":
+        yield (
+            "--enforce-eager",
+            Text("neither compile nor capture graphs; every later token pays for it with slower decode"),
+            replace(settings, graphs=False),
+        )
+
+
+def _loaders(settings: Settings) -> Iterator[tuple[str, Text, Settings]]:
+    scenario = settings.scenario
+    for one in loaders():
+        if settings.engine not in one.engines or one == scenario.loader:
+            continue
+        if one.part in ("own", "distributed") and scenario.ranks == 1 and one.id != "fastsafetensors":
+            if one.id != "instanttensor":
+                continue
+        changed = replace(settings, scenario=replace(scenario, loader=one, streams=None, readahead=READAHEAD))
+        if one.own_format:
+            text = Text("load with {loader}, after converting the checkpoint once", loader=one.name)
+        elif scenario.storage.remote and one.object:
+            text = Text("load with {loader}, which needs no download first", loader=one.name)
+        else:
+            text = Text("load with {loader}", loader=one.name)
+        yield one.flag or one.id, text, changed
+
+
+def _concurrency(settings: Settings) -> Iterator[tuple[str, Text, Settings]]:
+    scenario = settings.scenario
+    if scenario.loader.tune:
+        now = scenario.streams or scenario.loader.streams
+        for more in (16, 32, MOST_READERS):
+            if more > now:
+                yield (
+                    scenario.loader.tune.format(streams=more),
+                    Text("{more} reads at once and rank in place of {now}", more=more, now=now),
+                    replace(settings, scenario=replace(scenario, streams=more)),
+                )
+    if scenario.loader.access == "mmap" and scenario.loader.streams == 1 and scenario.readahead < DEEP_READAHEAD:
+        yield (
+            "read_ahead_kb=16384",
+            Text("let one fault bring 16 MiB: write 16384 to read_ahead_kb of the device or mount"),
+            replace(settings, scenario=replace(scenario, readahead=DEEP_READAHEAD)),
+        )
+
+
+def _storage(settings: Settings, before: Start) -> Iterator[tuple[str, Text, Settings]]:
+    scenario = settings.scenario
+    top, limit = stored_rate(scenario)
+    if not scenario.storage.remote and scenario.storage.kind == "block" and top < scenario.storage.high:
+        if limit == "storage":
+            more = scenario.storage.high
+            yield (
+                "--bandwidth",
+                Text("provision the volume to {rate}", rate=per_second(more)),
+                replace(settings, scenario=replace(scenario, bandwidth=more)),
+            )
+    if limit == "machine" and scenario.instance is not None:
+        family = scenario.instance.id.partition(".")[0]
+        larger = [one for one in instances() if one.id.startswith(family + ".")]
+        for one in larger:
+            if (one.limit(scenario.storage.kind) or 0) > (scenario.instance.limit(scenario.storage.kind) or 0):
+                yield (
+                    f"--instance {one.id}",
+                    Text("a machine that lets more through: {name}", name=one.id),
+                    replace(settings, scenario=replace(scenario, instance=one)),
+                )
+    for id, text in (
+        ("nvme", Text("keep the files on a local NVMe drive of the machine")),
+        ("tmpfs", Text("keep the files in host memory (tmpfs or page cache), which takes as much of it")),
+    ):
+        tier = find_storage(id)
+        if tier.bandwidth > scenario.storage.bandwidth or scenario.storage.remote:
+            loader = scenario.loader
+            moved = replace(scenario, storage=tier, bandwidth=None, target=None, cached=0.0, loader=loader)
+            yield f"--from {id}", text, replace(settings, scenario=moved)
