@@ -3,8 +3,8 @@
     python scripts/import_loading_records.py LOADING_RECORDS.jsonl ENGINE_MEMORY_RECORDS.jsonl
 
 Carries figures, settings and the address of each source, no prose. The first file names storage and loader in words;
-`STORAGE` and `LOADERS` say which entries of the catalogues these are, and `STATED` what a source says of its own storage
-in figures. The second file adds what start-up logs say of compiling, graph capture and work after loading.
+`STORAGE` and `LOADERS` say which entries of the catalogues these are, with what a source states of its own. The second
+file adds what start-up logs say of compiling, graph capture and work after loading.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ MOVES = (
     ("download", ("download",)),
     ("compile cold", ("compile a graph (cold)", "torch.compile total (cold)", "torch.compile (cold)")),
     ("compile cold", ("torch.compile (first run)",)),
-    ("compile warm", ("torch.compile total (cache hit)", "torch.compile (cache hit)", "load compiled graph from cache")),
+    (
+        "compile warm",
+        ("torch.compile total (cache hit)", "torch.compile (cache hit)", "load compiled graph from cache"),
+    ),
     ("capture", ("cuda graph capture",)),
     ("profile", ("initial profiling/warmup run", "profiling/warmup", "kv-cache profiling + warmup")),
     ("engine", ("init engine",)),
@@ -85,6 +88,8 @@ LAYERS = {
     "Qwen3-30B-A3B": 48,
 }
 """Layers of models that are named in words (their config.json)."""
+ASLEEP = {"Qwen3-8B": 16381470720, "Qwen3-0.6B": 1192099840}
+"""Bytes of bf16 weights of models that were put to sleep and woken (their published parameter counts)."""
 LARGEST_DEVICE = 288e9
 """Bytes: a checkpoint beyond it is spread over ranks, eight where the source does not say how many."""
 PATHOLOGICAL = "issues/16961"
@@ -122,7 +127,9 @@ def record(number: int, raw: dict[str, Any]) -> dict[str, Any]:
         # the log's progress of 1 % of the 64,571.65 MiB that it names
         bytes_, kept["stage"] = round(645.7165 * MIB), "weights"
     if raw["source"].endswith("modelplane/issues/204") and kept["stage"] == "weights":
-        bytes_ = bytes_ // 2  # two pipeline stages, each on a node of its own, read their half
+        bytes_ = raw["bytes"] // 2  # two pipeline stages, each on a node of its own, read their half
+    if kept["stage"] == "wake":
+        bytes_ = next((size for name, size in ASLEEP.items() if name in raw["model"]), None)
     if raw["source"].endswith("pull/14063") and kept["stage"] == "download":
         bytes_, kept["storage"] = 2489470418, "hub"  # the checkpoint that the same log loads
     kept |= {"bytes": bytes_, "seconds": seconds, "gbps": raw.get("gbps")}
@@ -165,9 +172,14 @@ def starts(raws: list[dict[str, Any]]) -> list[dict[str, Any]]:
             after = raw["weights_load_s"] - raw["shards_read_s"]
             if after < 0.5 * raw["weights_load_s"] + 5:  # beyond that the figure has a download in it
                 found["initialise"] = round(after, 3)
+        start, compiling, capturing = (raw.get(name) for name in ("init_s", "compile_s", "graph_capture_s"))
+        if start and compiling and capturing:
+            found["profile"] = round(start - compiling - capturing, 3)
+        elif start and raw.get("enforce_eager"):
+            found["profile"] = start  # nothing else is in it
         base = {"source": raw["source"], "split": raw["split"], "model": raw.get("model") or ""}
         for stage, seconds in found.items():
-            extra = {"layers": layers} if stage != "initialise" else {}
+            extra = {"layers": layers} if stage.startswith(("compile", "capture")) else {}
             rows.append({"id": f"{raw['id']}:{stage}", **base, "stage": stage, "seconds": seconds, **extra})
     return rows
 

@@ -12,6 +12,7 @@ from narrows.answers.check import Check
 from narrows.answers.explain import Explanation
 from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
+from narrows.answers.load_types import Load
 from narrows.answers.models import ModelDetail, ModelList
 
 FOLDER = Path(__file__).resolve().parent.parent / "schema"
@@ -22,6 +23,7 @@ ANSWERS: dict[str, type[Printed]] = {
     "models": ModelList,
     "model": ModelDetail,
     "gpus": GpuList,
+    "load": Load,
     "explain": Explanation,
     "accuracy": Accuracy,
 }

@@ -19,13 +19,26 @@ if TYPE_CHECKING:
     from narrows.api import explain as explain
     from narrows.api import fit as fit
     from narrows.api import gpus as gpus
+    from narrows.api import load as load
     from narrows.api import load_model as load_model
     from narrows.api import model as model
     from narrows.api import models as models
 
 __version__ = "0.1.0"
 
-__all__ = ["BadInput", "__version__", "accuracy", "check", "explain", "fit", "gpus", "load_model", "model", "models"]
+__all__ = [
+    "BadInput",
+    "__version__",
+    "accuracy",
+    "check",
+    "explain",
+    "fit",
+    "gpus",
+    "load",
+    "load_model",
+    "model",
+    "models",
+]
 
 
 def __getattr__(name: str) -> Any:

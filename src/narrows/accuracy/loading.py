@@ -110,7 +110,7 @@ def left_out() -> tuple[LeftOut, ...]:
 
 
 def concurrency_check(source: str = "run-ai/runai-model-streamer/blob") -> list[Outlier]:
-    """The published table of one loader at several concurrencies, from its smallest alone: `min(readers × stream, top)`.
+    """A published table of one loader at several concurrencies, from its smallest alone: `min(readers × stream, top)`.
 
     top: the fastest that the table shows for that storage. The smallest and the fastest are given, the others
     predicted.

@@ -33,8 +33,8 @@ GIVEN: tuple[tuple[str, float, float, float, str, str, str], ...] = (
      "machines with memory of their own are faster", "measured"),
     ("memcpy", 3.0e9, 2.4e9, 10e9, "B/s", "copy of touched memory by one thread on one virtual machine, at best",
      "measured"),
-    ("stream.local", 1.25e9, 0.8e9, 1.8e9, "B/s", "one reader of 4 MiB at a time through the page cache, on one virtual "
-     "machine", "measured"),
+    ("stream.local", 1.25e9, 0.8e9, 1.8e9, "B/s", "one reader of 4 MiB at a time through the page cache, on one "
+     "virtual machine", "measured"),
     ("fault", 190e-6, 100e-6, 400e-6, "s", "page fault of 4 KiB without read-ahead on one virtual machine: 535,839 "
      "faults in 103 s", "measured"),
     ("start.vllm", 17.0, 10.0, 40.0, "s", "process, imports and CUDA in two public logs: 16 and 19 s",
@@ -45,7 +45,6 @@ GIVEN: tuple[tuple[str, float, float, float, str, str, str], ...] = (
      "says 30 s", "https://github.com/mitchross/talos-argocd-proxmox/pull/1848"),
     ("first_request", 4.0, 1.0, 25.0, "s", "assumed: 4 to 25 s were seen where kernels are compiled by the first "
      "request", "https://github.com/vllm-project/vllm-project.github.io/blob/c3a01c4/_posts/2026-06-01-vllm-dgx-spark.md"),
-    ("profile.eager", 2.0, 0.5, 10.0, "s", "assumed: one step of the largest size, uncompiled", "see basis; not fitted"),
 )  # fmt: skip
 """Not fitted: name, value, low, high, unit, basis, source."""
 
@@ -167,16 +166,26 @@ def _start_times(starts: Iterable[LoadingRecord]) -> dict[str, Coefficient]:
     }
     seen: dict[str, list[Observed]] = defaultdict(list)
     for record in starts:
+        if record.stage == "wake" and record.seconds and record.bytes:
+            seen["wake"].append((record.source, record.seconds - record.bytes / (_WOKEN_LINK * _woken_share())))
         if record.stage in per_layer:
             value = per_layer[record.stage](record)
             if value is not None:
                 seen[record.stage.replace(" ", ".")].append((record.source, value))
     seen["profile"] += [(source, value) for source, value in _PROFILED]
     return {
-        name: _coefficient(name, values, "s" if name in ("initialise", "profile") else "s per layer")
+        name: _coefficient(name, values, "s" if name in ("initialise", "profile", "wake") else "s per layer")
         for name, values in seen.items()
         if values
     }
+
+
+_WOKEN_LINK = 31.5e9
+"""PCIe 4.0 x16 on paper: the records of waking are from an A100."""
+
+
+def _woken_share() -> float:
+    return median(a / b for name, a, b, _ in _LINKS if name == "link.pinned")
 
 
 _PROFILED = (
@@ -187,7 +196,7 @@ _PROFILED = (
 
 
 def _coefficient(name: str, values: list[Observed], unit: str) -> Coefficient:
-    """Median of the sources' medians; the interval holds 80 % of all observations, and is never narrower than SPREAD."""
+    """Median of the sources' medians; the interval holds 80 % of all observations and is never narrower than SPREAD."""
     by: dict[str, list[float]] = defaultdict(list)
     for source, value in values:
         by[source].append(value)

@@ -14,7 +14,7 @@ from narrows.text import Text
 
 
 class LoadingRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured stage: `seconds` for `bytes` of a checkpoint. scripts/import_loading_records.py says how it was read.
+    """One measured stage: `seconds` for `bytes` of a checkpoint, as scripts/import_loading_records.py reads its source.
 
     stage: what took that long. storage, target, loader, instance: entries of the catalogues. bandwidth: of the storage,
     bytes/s, where the source states it. streams: readers per rank. layers: of the model. gbps: GB/s as stated.

@@ -27,10 +27,11 @@ Limit = Literal["readers", "storage", "machine", "processor", "page cache", "lin
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What decides how long loading takes. Sizes in bytes, rates in bytes/s.
 
-    bytes: of the checkpoint that this node reads. resident: what one rank keeps. ranks: processes on the node. bandwidth:
-    of the storage where it is not the catalogue's. cached: share of the files that is in the page cache. link: host to
-    device on paper, one way; None where device and host share the memory or nothing is known. readahead: bytes that one
-    fault of a mapped file brings. target: where a download is put. streams: reads under way per rank; None: the loader's.
+    bytes: of the checkpoint that this node reads. resident: what one rank keeps. ranks: processes on the node.
+    bandwidth: of the storage where it is not the catalogue's. streams: reads under way per rank; None: the loader's.
+    cached: share of the files that is in the page cache. link: host to device on paper, one way; None where device and
+    host share the memory or nothing is known. readahead: bytes that one fault of a mapped file brings. target: where a
+    download is put.
     """
 
     storage: Storage
@@ -54,7 +55,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def downloads(self) -> bool:
         """Whether the files are put on a disk first."""
-        return self.storage.remote and not self.loader.object
+        return self.storage.remote and not (self.loader.object and self.storage.kind == "object")
 
 
 class Moved(msgspec.Struct, frozen=True):
@@ -98,7 +99,7 @@ def _sum(moved: list[Moved]) -> float:
 
 
 def overlapped(moved: tuple[Moved, ...] | list[Moved], chunk: float = CHUNK) -> float:
-    """Seconds where all stages work at once: the longest, and one chunk's time of each of the others to fill the way."""
+    """Seconds where all stages work at once: the longest, and one chunk of each of the others to fill the way."""
     if not moved:
         return 0.0
     longest = max(moved, key=lambda one: one.seconds)
@@ -192,9 +193,14 @@ def _read(scenario: Scenario, rates: Rates) -> Moved:
     return Moved("read", size, rate, why)
 
 
+def downloader(storage: Storage) -> Loader:
+    """What puts the files of a remote storage on a disk."""
+    return loader("hub" if storage.kind == "hub" else "object-download")
+
+
 def _download(scenario: Scenario, rates: Rates) -> Moved:
     """From the store to a disk: connections, network, the store, the disk's writing, the downloader's processor."""
-    by = loader("hub" if scenario.storage.kind == "hub" else "object-download")
+    by = downloader(scenario.storage)
     one = _reader(scenario, rates)
     top, limit = stored_rate(scenario)
     choices: list[tuple[Rate, Limit]] = [
@@ -222,7 +228,7 @@ def _to_device(scenario: Scenario, rates: Rates) -> Moved:
 
 
 def link_rate(paper: float, pinned: bool, rates: Rates) -> Rate:
-    """Bytes/s from host to one device over a link with `paper` bytes/s one way: pinned, or at most the pageable rate."""
+    """Bytes/s from host to device over a link with `paper` bytes/s one way: pinned, or at most the pageable rate."""
     reached = known_rate(rates, "link.pinned").times(paper)
     pageable = known_rate(rates, "link.pageable")
     return reached if pinned or reached.value < pageable.value else pageable

@@ -7,7 +7,7 @@ import msgspec
 from narrows.calibration import Coefficients, coefficients
 
 READAHEAD = 128 * 1024
-"""Bytes that Linux reads ahead of a mapped or read file by itself, since 5.4 for NFS too (Azure Files documentation)."""
+"""Bytes that Linux reads ahead of a file by itself, since 5.4 for NFS too (documentation of Azure Files)."""
 
 Rates = Coefficients
 """By name: `stream.<storage or kind>`, `rate.<loader>`, `link.…`, `first_touch`, `memcpy`: bytes/s, or shares."""

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from narrows.hardware.storage import find_storage, instances
 from narrows.loading.loaders import loaders
-from narrows.loading.path import READAHEAD, stored_rate
+from narrows.loading.path import stored_rate
 from narrows.loading.plan import Settings, Start, predict
-from narrows.loading.rates import Rates
+from narrows.loading.rates import READAHEAD, Rates
 from narrows.text import Text
 from narrows.units import bandwidth as per_second
 
@@ -19,6 +19,10 @@ LEAST = 0.01
 """A remedy that saves a smaller share of the start than this is none."""
 MOST_READERS = 64
 DEEP_READAHEAD = 16 * 2**20
+
+
+_FOR_RANKS = ("sharded-state", "runai-distributed")
+"""Loaders that do nothing for one rank alone."""
 
 
 class Remedy(msgspec.Struct, frozen=True):
@@ -33,20 +37,19 @@ class Remedy(msgspec.Struct, frozen=True):
 def remedies(settings: Settings, rates: Rates, before: Start, smaller: float | None = None) -> tuple[Remedy, ...]:
     """All remedies that help, the most seconds saved first. smaller: share of the bytes that an FP8 checkpoint has."""
     found = []
-    for change, text, changed in _changes(settings, rates, before, smaller):
+    for change, text, changed in _changes(settings, smaller):
         total = predict(changed, rates).total
         if before.total - total > LEAST * before.total:
             found.append(Remedy(change, text, total, before.total - total))
-    return tuple(sorted(found, key=lambda one: -one.saves))
+    # what saves the same stands in the order of the tables: the simplest change first
+    return tuple(sorted(found, key=lambda one: -round(one.saves, 1)))
 
 
-def _changes(
-    settings: Settings, rates: Rates, before: Start, smaller: float | None
-) -> Iterator[tuple[str, Text, Settings]]:
-    yield from _engine(settings)
-    yield from _loaders(settings)
+def _changes(settings: Settings, smaller: float | None) -> Iterator[tuple[str, Text, Settings]]:
     yield from _concurrency(settings)
-    yield from _storage(settings, before)
+    yield from _loaders(settings)
+    yield from _storage(settings)
+    yield from _engine(settings)
     if smaller is not None:
         scenario = settings.scenario
         sizes = {"bytes": int(scenario.bytes * smaller), "resident": int(scenario.resident * smaller)}
@@ -61,7 +64,7 @@ def _engine(settings: Settings) -> Iterator[tuple[str, Text, Settings]]:
     if settings.engine == "vllm" and settings.graphs and not settings.compiled:
         yield (
             "VLLM_CACHE_ROOT",
-            Text("keep compiled code between starts: mount the directory of VLLM_CACHE_ROOT from outside the container"),
+            Text("keep compiled code between starts: put VLLM_CACHE_ROOT on a volume that outlives the container"),
             replace(settings, compiled=True),
         )
     if settings.graphs and settings.engine == "vllm":
@@ -77,13 +80,12 @@ def _loaders(settings: Settings) -> Iterator[tuple[str, Text, Settings]]:
     for one in loaders():
         if settings.engine not in one.engines or one == scenario.loader:
             continue
-        if one.part in ("own", "distributed") and scenario.ranks == 1 and one.id != "fastsafetensors":
-            if one.id != "instanttensor":
-                continue
+        if scenario.ranks == 1 and one.id in _FOR_RANKS:
+            continue
         changed = replace(settings, scenario=replace(scenario, loader=one, streams=None, readahead=READAHEAD))
         if one.own_format:
             text = Text("load with {loader}, after converting the checkpoint once", loader=one.name)
-        elif scenario.storage.remote and one.object:
+        elif scenario.storage.kind == "object" and one.object:
             text = Text("load with {loader}, which needs no download first", loader=one.name)
         else:
             text = Text("load with {loader}", loader=one.name)
@@ -109,17 +111,16 @@ def _concurrency(settings: Settings) -> Iterator[tuple[str, Text, Settings]]:
         )
 
 
-def _storage(settings: Settings, before: Start) -> Iterator[tuple[str, Text, Settings]]:
+def _storage(settings: Settings) -> Iterator[tuple[str, Text, Settings]]:
     scenario = settings.scenario
     top, limit = stored_rate(scenario)
-    if not scenario.storage.remote and scenario.storage.kind == "block" and top < scenario.storage.high:
-        if limit == "storage":
-            more = scenario.storage.high
-            yield (
-                "--bandwidth",
-                Text("provision the volume to {rate}", rate=per_second(more)),
-                replace(settings, scenario=replace(scenario, bandwidth=more)),
-            )
+    more = scenario.storage.high
+    if scenario.storage.kind == "block" and limit == "storage" and top < more:
+        yield (
+            f"--bandwidth {more / 2**20:.0f}MiB",
+            Text("provision the volume to {rate}", rate=per_second(more)),
+            replace(settings, scenario=replace(scenario, bandwidth=more)),
+        )
     if limit == "machine" and scenario.instance is not None:
         family = scenario.instance.id.partition(".")[0]
         larger = [one for one in instances() if one.id.startswith(family + ".")]
@@ -132,10 +133,12 @@ def _storage(settings: Settings, before: Start) -> Iterator[tuple[str, Text, Set
                 )
     for id, text in (
         ("nvme", Text("keep the files on a local NVMe drive of the machine")),
-        ("tmpfs", Text("keep the files in host memory (tmpfs or page cache), which takes as much of it")),
+        (
+            "tmpfs",
+            Text("keep the files in as much host memory: in tmpfs, or the page cache of an earlier start"),
+        ),
     ):
         tier = find_storage(id)
         if tier.bandwidth > scenario.storage.bandwidth or scenario.storage.remote:
-            loader = scenario.loader
-            moved = replace(scenario, storage=tier, bandwidth=None, target=None, cached=0.0, loader=loader)
+            moved = replace(scenario, storage=tier, bandwidth=None, target=None, cached=0.0)
             yield f"--from {id}", text, replace(settings, scenario=moved)

@@ -1,4 +1,4 @@
-"""The stages of a start that move no weights: process, set-up after loading, compiling, graph capture, first request."""
+"""Stages of a start that move no weights: process, set-up after loading, compiling, graph capture, first request."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def fixed_stages(
         return (_sum("process_start", rates, {"start.llama.cpp": 1.0}),)
     begin = {f"start.{engine}": 1.0} | ({"start.ranks": 1.0} if ranks > 1 else {})
     compiles = engine == "vllm" and graphs and _numbers(version) >= FIRST_COMPILING
-    compile = {"profile": 1.0, "compile.warm" if cached else "compile.cold": float(layers)}
+    compile = {"profile": 1.0} | ({"compile.warm" if cached else "compile.cold": float(layers)} if compiles else {})
     found = [
         _sum("process_start", rates, begin),
         _sum("initialise", rates, {"initialise": 1.0}),
-        _sum("compile", rates, compile if compiles else {"profile.eager": 1.0}),
+        _sum("compile", rates, compile),
     ]
     if graphs:
         found.append(_sum("graph_capture", rates, {"capture": float(layers)}))
