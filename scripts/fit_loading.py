@@ -20,17 +20,21 @@ from narrows.accuracy.loading_records import loading_cases, loading_records
 TARGET = Path(__file__).resolve().parent.parent / "src/narrows/calibration/data/loading.jsonl"
 
 
-def main() -> None:
-    """Fit and write."""
+def coefficients_text() -> bytes:
+    """The file: one coefficient a line, fitted on the records of split `fit`."""
     taught = [case for case in loading_cases()[0] if case.record.split == "fit"]
     starts = [record for record in loading_records() if record.split == "fit"]
-    found = calibrated(taught, starts)
-    text = b"\n".join(msgspec.json.encode(row) for row in found.values()) + b"\n"
+    return b"\n".join(msgspec.json.encode(row) for row in calibrated(taught, starts).values()) + b"\n"
+
+
+def main() -> None:
+    """Fit and write."""
+    text = coefficients_text()
     if "--show" in sys.argv[1:]:
         print(text.decode())
         return
     TARGET.write_bytes(text)
-    print(f"{len(found)} coefficients from {len(taught)} records that move bytes")
+    print(f"{len(text.splitlines())} coefficients")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from narrows.answers.accuracy import Accuracy
+from narrows.answers.accuracy_loading import LoadingAccuracy
 from narrows.answers.base import Printed, json_schema
 from narrows.answers.calibration import Calibration
 from narrows.answers.check import Check
@@ -26,6 +27,7 @@ ANSWERS: dict[str, type[Printed]] = {
     "load": Load,
     "explain": Explanation,
     "accuracy": Accuracy,
+    "accuracy-loading": LoadingAccuracy,
 }
 
 

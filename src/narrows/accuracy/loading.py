@@ -93,7 +93,7 @@ def loading_scores() -> LoadingScores:
     return LoadingScores(
         protocol="leave one source out",
         scores=tuple(_score("all", method, _errors(found, method)) for method in METHODS),
-        per_source=tuple(_score("a source each", method, _of_sources(found, method)) for method in METHODS),
+        per_source=tuple(_per_source(found, method) for method in METHODS),
         groups=tuple(groups),
         interval=_interval(found),
         concurrency=tuple(concurrency_check()),
@@ -161,11 +161,14 @@ def _errors(found: Iterable[Predicted], method: str) -> list[tuple[str, float]]:
     return [(one.case.record.source, one.by(method) / one.case.seconds - 1) for one in found]
 
 
-def _of_sources(found: Iterable[Predicted], method: str) -> list[tuple[str, float]]:
+def _per_source(found: Iterable[Predicted], method: str) -> Score:
+    """Every source by the median of its errors' sizes; the bias is the median of its signed ones."""
     by: dict[str, list[float]] = defaultdict(list)
     for source, error in _errors(found, method):
-        by[source].append(abs(error))
-    return [(source, median(errors)) for source, errors in by.items()]
+        by[source].append(error)
+    sizes = [(source, median(abs(error) for error in errors)) for source, errors in by.items()]
+    bias = median(median(errors) for errors in by.values())
+    return msgspec.structs.replace(_score("a source each", method, sizes), bias=bias)
 
 
 def _score(group: str, method: str, errors: list[tuple[str, float]]) -> Score:

@@ -25,6 +25,9 @@ FEW = 4
 SPREAD = 1.25
 """An interval is at least this factor to either side: fewer than three sources do not show how they differ."""
 
+STEADY = 1.15
+"""The same for copies over a link, which vary little from run to run."""
+
 Observed = tuple[str, float]
 """(source, value)"""
 
@@ -49,10 +52,10 @@ GIVEN: tuple[tuple[str, float, float, float, str, str, str], ...] = (
 """Not fitted: name, value, low, high, unit, basis, source."""
 
 _LINKS: tuple[tuple[str, float, float, str], ...] = (
-    ("link.pinned", 11e9, 15.75e9, "https://github.com/pytorch/pytorch/issues/16901 (PCIe 3.0 x16)"),
-    ("link.pinned", 24.8e9, 31.5e9, "https://forums.developer.nvidia.com/t/352186 (PCIe 4.0 x16)"),
-    ("link.pinned", 51.5e9, 63e9, "https://github.com/run-ai/runai-model-streamer/issues/161 (PCIe 5.0 x16)"),
-    ("link.pinned", 55.6e9, 63e9, "nvbandwidth example (PCIe 5.0 x16)"),
+    ("link.pinned.3", 11e9, 15.75e9, "https://github.com/pytorch/pytorch/issues/16901 (PCIe 3.0 x16)"),
+    ("link.pinned.4", 24.8e9, 31.5e9, "https://forums.developer.nvidia.com/t/352186 (PCIe 4.0 x16)"),
+    ("link.pinned.5", 51.5e9, 63e9, "https://github.com/run-ai/runai-model-streamer/issues/161 (PCIe 5.0 x16)"),
+    ("link.pinned.5", 55.6e9, 63e9, "nvbandwidth example (PCIe 5.0 x16)"),
     ("link.pageable", 9.7e9, 1.0, "https://github.com/run-ai/runai-model-streamer/issues/161"),
     ("link.pageable", 5.1e9, 1.0, "https://github.com/pytorch/pytorch/issues/16901 (pinning not effective, inferred)"),
 )
@@ -62,8 +65,10 @@ _LINKS: tuple[tuple[str, float, float, str], ...] = (
 def fit(cases: Sequence[LoadingCase], starts: Iterable[LoadingRecord] = ()) -> dict[str, Coefficient]:
     """Coefficients from records; `starts`: those of the stages that move no bytes."""
     found: dict[str, Coefficient] = {row[0]: _given(*row) for row in GIVEN}
-    for name in ("link.pinned", "link.pageable"):
-        found[name] = _coefficient(name, [(source, a / b) for n, a, b, source in _LINKS if n == name], "B/s, or share")
+    for name in ("link.pinned", *dict.fromkeys(name for name, *_ in _LINKS)):
+        same = [row for row in _LINKS if row[0].startswith(name)]
+        unit = "B/s" if name == "link.pageable" else "1"
+        found[name] = _coefficient(name, [(source, a / b) for _, a, b, source in same], unit)
     for one in storages():
         if one.stream is not None:
             found[f"stream.{one.id}"] = _given(
@@ -73,7 +78,7 @@ def fit(cases: Sequence[LoadingCase], starts: Iterable[LoadingRecord] = ()) -> d
     for case in cases:
         if case.storage.kind == "memory":
             _teach_loader(case, seen)
-    rates = _fitted(seen)
+    rates = _fitted({name: list(values) for name, values in seen.items()})
     for case in cases:
         if case.storage.kind != "memory":
             _teach_storage(case, seen, rates)
@@ -96,6 +101,9 @@ def _teach_loader(case: LoadingCase, seen: dict[str, list[Observed]]) -> None:
 
 def _teach_storage(case: LoadingCase, seen: dict[str, list[Observed]], rates: dict[str, Coefficient]) -> None:
     scenario, source = case.scenario, case.record.source
+    each, name = scenario.bytes * scenario.loader.share(scenario.ranks) / case.seconds, f"rate.{scenario.loader.id}"
+    if case.record.stage == "weights" and name in rates and each > rates[name].value:
+        seen[name].append((source, each))  # whatever else was in the way, the loader itself does that much
     by = loader("hub") if case.record.stage == "download" else scenario.loader
     if case.record.stage == "download" and scenario.storage.kind != "hub":
         return  # which tool downloaded, and with how many connections, is not known
@@ -185,7 +193,7 @@ _WOKEN_LINK = 31.5e9
 
 
 def _woken_share() -> float:
-    return median(a / b for name, a, b, _ in _LINKS if name == "link.pinned")
+    return next(a / b for name, a, b, _ in _LINKS if name == "link.pinned.4")
 
 
 _PROFILED = (
@@ -203,7 +211,9 @@ def _coefficient(name: str, values: list[Observed], unit: str) -> Coefficient:
     middle = median(median(found) for found in by.values())
     ordered = sorted(value for _, value in values)
     low, high = _quantile(ordered, 0.1), _quantile(ordered, 0.9)
-    spread = 1.0 if name == "reach" else SPREAD if len(by) > 2 else SPREAD**2
+    spread = (
+        1.0 if name == "reach" else STEADY if name.startswith("link.pinned") else SPREAD if len(by) > 2 else SPREAD**2
+    )
     return Coefficient(
         engine="loading",
         name=name,

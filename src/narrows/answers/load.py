@@ -102,6 +102,7 @@ def load(
         streams=whole("--concurrency", concurrency, 1024) if concurrency is not None else None,
         cached=1.0 if warm else (place.cached or 0.0) if place is not None else 0.0,
         link=link_of(device, notes),
+        generation=None if device.links.c2c else device.links.pcie_generation,
         readahead=readahead or (place.readahead if place is not None and place.readahead else READAHEAD),
         target=find_storage(target or "nvme") if storage.remote else None,
     )

@@ -197,7 +197,9 @@ def host_memory_of(deployment: Deployment, scenario: Scenario, rates: Rates) -> 
         return None
     device = deployment.accelerator
     layers = max(1, deployment.model.layers // deployment.pipeline_parallel)
-    found = from_host_memory(scenario.resident, layers, scenario.link, device.memory_bandwidth, rates)
+    found = from_host_memory(
+        scenario.resident, layers, scenario.link, device.memory_bandwidth, rates, scenario.generation
+    )
     low, high = found.rate.low / found.rate.value, found.rate.high / found.rate.value
     return FromHostMemory(
         found.bytes,

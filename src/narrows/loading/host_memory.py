@@ -28,9 +28,11 @@ class HostMemory(msgspec.Struct, frozen=True):
         return self.seconds / self.device_pass
 
 
-def from_host_memory(resident: int, layers: int, link: float, device_bandwidth: float, rates: Rates) -> HostMemory:
+def from_host_memory(
+    resident: int, layers: int, link: float, device_bandwidth: float, rates: Rates, generation: int | None = None
+) -> HostMemory:
     """A pass over `resident` bytes that cross a link with `link` bytes/s on paper, from pinned memory."""
-    rate = link_rate(link, True, rates)
+    rate = link_rate(link, True, rates, generation)
     seconds = resident / rate.value
     woken = known_rate(rates, "wake")
     wake = Rate(

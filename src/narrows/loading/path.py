@@ -29,8 +29,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     bytes: of the checkpoint that this node reads. resident: what one rank keeps. ranks: processes on the node.
     bandwidth: of the storage where it is not the catalogue's. streams: reads under way per rank; None: the loader's.
-    cached: share of the files that is in the page cache. link: host to device on paper, one way; None where device and
-    host share the memory or nothing is known. readahead: bytes that one fault of a mapped file brings. target: where a
+    cached: share of the files that is in the page cache. link: host to device on paper, one way, and its generation of
+    PCIe; None where device and host share the memory or nothing is known. readahead: bytes that one fault of a mapped file brings. target: where a
     download is put.
     """
 
@@ -44,6 +44,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     streams: int | None = None
     cached: float = 0.0
     link: float | None = None
+    generation: int | None = None
     readahead: int = READAHEAD
     target: Storage | None = None
 
@@ -177,8 +178,9 @@ def _read(scenario: Scenario, rates: Rates) -> Moved:
     size = int(scenario.bytes * (1.0 - scenario.cached))
     if scenario.storage.kind == "memory":
         size = 0
-    if scenario.loader.access == "direct" and scenario.loader.part == "all":
-        size *= scenario.ranks
+    unshared = scenario.loader.access == "direct" or scenario.storage.kind == "object"
+    if scenario.loader.part == "all" and unshared:
+        size *= scenario.ranks  # no page cache that one rank could fill for the others
     top, limit = stored_rate(scenario)
     one = stream_rate(scenario, rates)
     held = scenario.loader.cpu + (scenario.loader.http_cpu if scenario.storage.kind in ("object", "hub") else 0.0)
@@ -219,7 +221,7 @@ def _to_device(scenario: Scenario, rates: Rates) -> Moved:
     each = known_rate(rates, f"rate.{scenario.loader.id}", "rate.any")
     why: Limit = "loader"
     if scenario.link is not None:
-        linked = link_rate(scenario.link, scenario.loader.pinned, rates)
+        linked = link_rate(scenario.link, scenario.loader.pinned, rates, scenario.generation)
         if linked.value < each.value:
             each, why = linked, "link"
     if scenario.loader.part == "all":
@@ -227,8 +229,8 @@ def _to_device(scenario: Scenario, rates: Rates) -> Moved:
     return Moved("host_to_device", scenario.resident * scenario.ranks, each.times(scenario.ranks), why)
 
 
-def link_rate(paper: float, pinned: bool, rates: Rates) -> Rate:
+def link_rate(paper: float, pinned: bool, rates: Rates, generation: int | None = None) -> Rate:
     """Bytes/s from host to device over a link with `paper` bytes/s one way: pinned, or at most the pageable rate."""
-    reached = known_rate(rates, "link.pinned").times(paper)
+    reached = known_rate(rates, f"link.pinned.{generation}", "link.pinned").times(paper)
     pageable = known_rate(rates, "link.pageable")
     return reached if pinned or reached.value < pageable.value else pageable

@@ -7,10 +7,10 @@ from typing import Any
 from narrows.answers.load_types import Load, LoadStage
 from narrows.report.charts import BLUE, FAINT, GREY, INK, ORANGE, label, plotting, text_width, themed
 from narrows.report.i18n import _
-from narrows.report.load import limit_name, stage_name
+from narrows.report.load import stage_name
 from narrows.units import bandwidth, decimal, seconds
 
-_ROW, _WIDTH = 38, 520
+_ROW, _WIDTH = 36, 660
 """Pixels: from bar to bar, and of the drawing."""
 _SMALL = 11
 
@@ -18,18 +18,19 @@ _SMALL = 11
 def load_chart(answer: Load) -> Any:
     """Bars over time, one per stage in order; the narrow one stands out; what it says stands beside each bar.
 
-    Blue bars move weights, grey ones do not, the orange one is the narrow stage; whiskers are 80 % intervals of each
-    stage. Returns an altair chart. Raises BadInput where the extra `plot` is not installed.
+    Blue bars move weights, grey ones do not, the orange one is the narrow stage. Returns an altair chart. Raises
+    BadInput where the extra `plot` is not installed.
     """
     alt = plotting()
     names = [stage_name(one.name) for one in answer.stages]
     rows = [_row(one) for one in answer.stages]
     end = max(row["end"] for row in rows)
-    # a figure stands behind its bar, or before it where the drawing would end inside it
-    room = max(text_width(row["note"], _SMALL) for row in rows) + 10
     top = end * 1.02
     for row in rows:
-        row["before"] = row["end"] / top * _WIDTH + room > _WIDTH + 10 and row["begin"] / top * _WIDTH > room
+        # a figure stands behind its bar, or before it where the drawing would end inside it
+        room = text_width(row["note"], _SMALL) + 12
+        behind = row["end"] / top * _WIDTH + room <= _WIDTH
+        row["before"] = not behind and row["begin"] / top * _WIDTH > room
     scale = alt.Scale(domain=[0, top], nice=False)
     y = alt.Y(
         "stage:N",
@@ -56,11 +57,8 @@ def load_chart(answer: Load) -> Any:
             text = alt.Chart(alt.Data(values=chosen)).mark_text(fontSize=_SMALL, color=INK, baseline="middle", **mark)
             at = "begin:Q" if before else "end:Q"
             layers.append(text.encode(x=alt.X(at, scale=scale), y=y, text="note:N"))
-    total = _("Ready after {total}: {model} from {storage} with {loader}").format(
-        total=seconds(answer.total.value),
-        model=label(answer.model.name, 40),
-        storage=answer.storage_name,
-        loader=answer.loader_name,
+    total = _("{model}: ready after {total}").format(
+        model=label(answer.model.name, 44), total=seconds(answer.total.value)
     )
     chart = alt.layer(*layers).properties(
         width=_WIDTH, height=_ROW * len(rows), title=alt.TitleParams(total, subtitle=_subtitle(answer))
@@ -71,22 +69,30 @@ def load_chart(answer: Load) -> Any:
     )  # fmt: skip
 
 
-def _subtitle(answer: Load) -> str:
+def _subtitle(answer: Load) -> list[str]:
     low, high = answer.total.low or 0.0, answer.total.high or 0.0
-    return _("80 % between {low} and {high}; the narrow stage is {stage}").format(
+    way = _("{size} from {storage} to {gpu}, loaded by {loader}").format(
+        size=decimal(answer.bytes),
+        storage=label(answer.storage_name, 50),
+        gpu=label(answer.gpu_name if answer.ranks == 1 else f"{answer.ranks} × {answer.gpu_name}", 50),
+        loader=answer.loader_name,
+    )
+    narrow = _("80 % between {low} and {high}; the narrow stage is: {stage}").format(
         low=seconds(low), high=seconds(high), stage=stage_name(answer.narrow_stage)
     )
+    return [way, narrow]
 
 
 def _row(one: LoadStage) -> dict[str, Any]:
     kind = _("narrow stage") if one.narrow else _("moves none") if one.bytes is None else _("moves weights")
-    parts = [seconds(one.time.value)]
+    low, high = one.time.low or 0.0, one.time.high or 0.0
+    parts = [f"{seconds(one.time.value)} ({seconds(low)} … {seconds(high)})"]
     if one.bytes is not None and one.bandwidth is not None:
-        parts.append(f"{decimal(one.bytes, 1)}, {bandwidth(one.bandwidth.value)} ({limit_name(one.limit)})")
+        parts.append(f"{decimal(one.bytes, 1)}, {bandwidth(one.bandwidth.value)}")
     return {
         "stage": stage_name(one.name),
         "begin": one.begins,
         "end": one.begins + one.time.value,
         "kind": kind,
-        "note": "  ".join(parts),
+        "note": " · ".join(parts),
     }
