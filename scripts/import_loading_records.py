@@ -90,6 +90,7 @@ LAYERS = {
 """Layers of models that are named in words (their config.json)."""
 ASLEEP = {"Qwen3-8B": 16381470720, "Qwen3-0.6B": 1192099840}
 """Bytes of bf16 weights of models that were put to sleep and woken (their published parameter counts)."""
+GB10 = "gb10-dgx-spark"
 LARGEST_DEVICE = 288e9
 """Bytes: a checkpoint beyond it is spread over ranks, eight where the source does not say how many."""
 PATHOLOGICAL = "issues/16961"
@@ -177,9 +178,13 @@ def starts(raws: list[dict[str, Any]]) -> list[dict[str, Any]]:
             found["profile"] = round(start - compiling - capturing, 3)
         elif start and raw.get("enforce_eager"):
             found["profile"] = start  # nothing else is in it
+        if "GB10" in (raw.get("gpu") or "") and raw.get("shards_read_s") and raw.get("weights_gib"):
+            found["shards"] = raw["shards_read_s"]
         base = {"source": raw["source"], "split": raw["split"], "model": raw.get("model") or ""}
         for stage, seconds in found.items():
-            extra = {"layers": layers} if stage.startswith(("compile", "capture")) else {}
+            extra: dict[str, Any] = {"layers": layers} if stage.startswith(("compile", "capture")) else {}
+            if stage == "shards":
+                extra = {"bytes": round(raw["weights_gib"] * 2**30), "loader": "safetensors", "device": GB10}
             rows.append({"id": f"{raw['id']}:{stage}", **base, "stage": stage, "seconds": seconds, **extra})
     return rows
 

@@ -1,4 +1,4 @@
-"""The laws of loading: readers add up, faults cost latency, stages overlap; and rates that come out of public records."""
+"""The laws of loading: readers add up, faults cost latency, stages overlap; rates come out of public records."""
 
 from __future__ import annotations
 
@@ -191,8 +191,8 @@ def test_a_full_volume_is_told_to_be_provisioned_higher() -> None:
 
 
 def test_every_storage_machine_loader_and_rate_says_where_it_is_from() -> None:
-    for row in (*storages(), *instances(), *loaders(), *RATES.values()):
-        assert row.source
+    sources = [one.source for one in storages()] + [one.source for one in instances()]
+    assert all(sources + [one.source for one in loaders()] + [one.source for one in RATES.values()])
     ids = [name for one in storages() for name in (one.id, *one.aliases)]
     assert len(ids) == len(set(ids))
     names = [name for one in loaders() for name in (one.id, *one.aliases)]

@@ -32,6 +32,8 @@ def answers() -> dict[str, Printed]:
         "calibration": calibration(),
         "explain": api.explain(),
         "accuracy": api.accuracy("memory"),
+        "accuracy-loading": api.accuracy("loading"),
+        "load": api.load("llama-2-7b", "l40s", source="efs", tp=2),
     }
 
 
@@ -55,6 +57,7 @@ STABLE = {
         "state_bytes_per_sequence",
     },
     "fit": {"model", "candidates"},
+    "load": {"stages", "total_sequential", "total_pipelined", "narrow_stage", "remedies"},
 }
 CANDIDATE = {
     "gpu",

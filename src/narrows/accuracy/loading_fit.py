@@ -174,6 +174,9 @@ def _start_times(starts: Iterable[LoadingRecord]) -> dict[str, Coefficient]:
     }
     seen: dict[str, list[Observed]] = defaultdict(list)
     for record in starts:
+        if record.stage == "shards" and record.seconds and record.bytes:
+            # its drives give more than ten times that: what is slow is the copy of mapped files
+            seen[f"rate.{record.loader}.{record.device}"].append((record.source, record.bytes / record.seconds))
         if record.stage == "wake" and record.seconds and record.bytes:
             seen["wake"].append((record.source, record.seconds - record.bytes / (_WOKEN_LINK * _woken_share())))
         if record.stage in per_layer:
@@ -181,11 +184,13 @@ def _start_times(starts: Iterable[LoadingRecord]) -> dict[str, Coefficient]:
             if value is not None:
                 seen[record.stage.replace(" ", ".")].append((record.source, value))
     seen["profile"] += [(source, value) for source, value in _PROFILED]
-    return {
-        name: _coefficient(name, values, "s" if name in ("initialise", "profile", "wake") else "s per layer")
-        for name, values in seen.items()
-        if values
-    }
+    return {name: _coefficient(name, values, _unit(name)) for name, values in seen.items() if values}
+
+
+def _unit(name: str) -> str:
+    if name.startswith("rate."):
+        return "B/s"
+    return "s" if name in ("initialise", "profile", "wake") else "s per layer"
 
 
 _WOKEN_LINK = 31.5e9

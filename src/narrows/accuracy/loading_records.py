@@ -17,7 +17,8 @@ class LoadingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One measured stage: `seconds` for `bytes` of a checkpoint, as scripts/import_loading_records.py reads its source.
 
     stage: what took that long. storage, target, loader, instance: entries of the catalogues. bandwidth: of the storage,
-    bytes/s, where the source states it. streams: readers per rank. layers: of the model. gbps: GB/s as stated.
+    bytes/s, where the source states it. streams: readers per rank. layers: of the model. device: an accelerator's id,
+    where copies to it are unlike others'. gbps: GB/s as stated.
     """
 
     id: str
@@ -37,6 +38,7 @@ class LoadingRecord(msgspec.Struct, frozen=True, kw_only=True):
     streams: int | None = None
     ranks: int = 1
     layers: int | None = None
+    device: str | None = None
 
 
 class LoadingCase(msgspec.Struct, frozen=True):

@@ -87,9 +87,11 @@ def load(
         quantization=quantization,
         enforce_eager=enforce_eager,
         max_length=max_len or (None if spec.max_length else 1),
+        # what a host processor can keep is what was put into it, and loading does not depend on it
+        device_memory=device.memory_bytes if device.is_cpu else None,
     )
     notes: list[Text] = []
-    place, storage = _source(model if isinstance(model, str) else "", source)
+    place, storage = _source(model if isinstance(model, str) else "", source, notes)
     by = find_loader(loader, deployment.engine.name)
     scenario = Scenario(
         storage=storage,
@@ -102,9 +104,10 @@ def load(
         streams=whole("--concurrency", concurrency, 1024) if concurrency is not None else None,
         cached=1.0 if warm else (place.cached or 0.0) if place is not None else 0.0,
         link=link_of(device, notes),
+        device=device.id,
         generation=None if device.links.c2c else device.links.pcie_generation,
         readahead=readahead or (place.readahead if place is not None and place.readahead else READAHEAD),
-        target=find_storage(target or "nvme") if storage.remote else None,
+        target=_disk(target or "nvme") if storage.remote else None,
     )
     notes += taken_for_granted(scenario, place, warm, bandwidth is not None)
     settings = Settings(
@@ -168,7 +171,19 @@ def load(
     )
 
 
-def _source(model: str, source: str | None) -> tuple[Place | None, Storage]:
+_SCHEMES = {"s3": "s3", "gs": "gcs", "az": "azure-blob", "https": "hub", "hf": "hub"}
+"""Beginning of an address → the storage it speaks of."""
+
+
+def _disk(name: str) -> Storage:
+    """A storage that files can be put on."""
+    found = find_storage(name)
+    if found.write is None:
+        raise BadInput("--target is {storage}, which files are not downloaded to; use nvme, gp3, efs, …", storage=name)
+    return found
+
+
+def _source(model: str, source: str | None, notes: list[Text]) -> tuple[Place | None, Storage]:
     """(place, storage): of a local path, of a name, or the hub."""
     if source is None:
         path = os.path.expanduser(model)
@@ -176,9 +191,13 @@ def _source(model: str, source: str | None) -> tuple[Place | None, Storage]:
             try:
                 place = look_up(path)
             except BadInput:
-                return None, find_storage("hub")  # a config.json alone has no weights beside it
+                notes.append(Text("there are no weights in '{path}': they are taken to come from the hub", path=model))
+                return None, find_storage("hub")
             return place, place.storage
         return None, find_storage("hub")
+    scheme, address, _ = source.partition("://")
+    if address and scheme.lower() in _SCHEMES:
+        return None, find_storage(_SCHEMES[scheme.lower()])
     path = os.path.expanduser(source)
     if os.sep in source or os.path.exists(path):
         if not os.path.exists(path):

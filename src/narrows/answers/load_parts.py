@@ -10,7 +10,7 @@ from narrows.loading.loaders import Loader
 from narrows.loading.path import CHUNK, Moved, Scenario, downloader
 from narrows.loading.place import Place
 from narrows.loading.plan import Settings, Start
-from narrows.loading.rates import Rate, Rates
+from narrows.loading.rates import READAHEAD, Rate, Rates
 from narrows.loading.remedies import remedies
 from narrows.loading.start import Fixed
 from narrows.models import ModelSpec
@@ -18,6 +18,7 @@ from narrows.precision import UNQUANTIZED
 from narrows.quantity import Kind, Quantity
 from narrows.text import Text
 from narrows.units import bandwidth as per_second
+from narrows.units import binary
 
 
 def link_of(device: Accelerator, notes: list[Text]) -> float | None:
@@ -42,7 +43,7 @@ def taken_for_granted(scenario: Scenario, place: Place | None, warm: bool, given
             Text(
                 "'{path}' is taken to lie on {storage} (assumed): {basis}",
                 path=place.path,
-                storage=storage.name,
+                storage=Text(storage.name),
                 basis=place.basis,
             )
         )
@@ -53,13 +54,13 @@ def taken_for_granted(scenario: Scenario, place: Place | None, warm: bool, given
     if storage.unless and not given:
         notes.append(Text(storage.unless))
     if storage.basis == "assumed" and not given:
-        notes.append(Text("the bandwidth of {storage} is assumed; give --bandwidth", storage=storage.name))
+        notes.append(Text("the bandwidth of {storage} is assumed; give --bandwidth", storage=Text(storage.name)))
     if scenario.downloads and scenario.target is not None:
         notes.append(
             Text(
                 "{loader} reads files: everything is downloaded to {target} first, and read back from the page cache",
-                loader=scenario.loader.name,
-                target=scenario.target.name,
+                loader=Text(scenario.loader.name),
+                target=Text(scenario.target.name),
             )
         )
     if storage.kind == "object" and scenario.instance is None and not given:
@@ -149,6 +150,14 @@ def reason_of_narrow(start: Start, scenario: Scenario) -> Text:
             "first_request": Text("the first request takes longest: kernels are compiled when it comes"),
         }[one.name]
     rate, top = per_second(one.rate.value), per_second(scenario.bandwidth or scenario.storage.bandwidth)
+    if one.limit == "readers" and scenario.loader.access == "mmap" and scenario.readahead < READAHEAD:
+        return Text(
+            "faults that bring {window} each reach {rate} of {top}: the way of reading decides, not the storage; read "
+            "ahead, or read with a loader that does not map files",
+            window=binary(scenario.readahead, 0),
+            rate=rate,
+            top=top,
+        )
     if one.limit == "readers" and scenario.readers == 1 and one.name == "read":
         return Text(
             "one reader that waits for every answer reaches {rate} of {top}: more reads at once would help, a faster "
@@ -168,7 +177,6 @@ def reason_of_narrow(start: Start, scenario: Scenario) -> Text:
         "storage": Text("the storage gives {rate}: a faster one, or fewer bytes", rate=rate),
         "machine": Text("the machine lets {rate} through, less than the storage has", rate=rate),
         "processor": Text("one processor core handles {rate}: the loader's own work decides", rate=rate),
-        "page cache": Text("the page cache gives {rate}", rate=rate),
         "link": Text("the link to the device carries {rate}", rate=rate),
         "loader": Text("the loader hands {rate} to the devices, whatever the storage has", rate=rate),
         "memory": Text("new host memory is filled at {rate}: a loader that reuses its buffers needs none", rate=rate),

@@ -21,7 +21,7 @@ CHUNK = 8 * 2**20
 """Bytes that move as one where stages overlap: what loaders and object stores use (2 to 16 MiB)."""
 PAGE = 4096
 
-Limit = Literal["readers", "storage", "machine", "processor", "page cache", "link", "loader", "memory"]
+Limit = Literal["readers", "storage", "machine", "processor", "link", "loader", "memory"]
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,9 +29,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     bytes: of the checkpoint that this node reads. resident: what one rank keeps. ranks: processes on the node.
     bandwidth: of the storage where it is not the catalogue's. streams: reads under way per rank; None: the loader's.
-    cached: share of the files that is in the page cache. link: host to device on paper, one way, and its generation of
-    PCIe; None where device and host share the memory or nothing is known. readahead: bytes that one fault of a mapped file brings. target: where a
-    download is put.
+    cached: share of the files that is in the page cache. link: host to device on paper, one way, of this generation of
+    PCIe; None where device and host share the memory or nothing is known. readahead: bytes that one fault of a mapped
+    file brings. target: where a download is put. device: the accelerator's id.
     """
 
     storage: Storage
@@ -47,6 +47,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     generation: int | None = None
     readahead: int = READAHEAD
     target: Storage | None = None
+    device: str = ""
 
     @property
     def readers(self) -> int:
@@ -218,7 +219,8 @@ def _download(scenario: Scenario, rates: Rates) -> Moved:
 
 def _to_device(scenario: Scenario, rates: Rates) -> Moved:
     """From the host's memory to the devices: what a process of this loader was seen to reach, and the link."""
-    each = known_rate(rates, f"rate.{scenario.loader.id}", "rate.any")
+    name = f"rate.{scenario.loader.id}"
+    each = known_rate(rates, f"{name}.{scenario.device}", name, "rate.any")
     why: Limit = "loader"
     if scenario.link is not None:
         linked = link_rate(scenario.link, scenario.loader.pinned, rates, scenario.generation)

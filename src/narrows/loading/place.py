@@ -73,7 +73,8 @@ def look_up(path: str) -> Place:
 
 def _files(path: str) -> list[str]:
     if not os.path.isdir(path):
-        return [path]
+        os.stat(path)
+        return [path] if path.lower().endswith(_WEIGHTS) else []
     found = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.lower().endswith(_WEIGHTS)]
     safe = [name for name in found if name.endswith(".safetensors")]
     # a checkpoint that is there twice is loaded once

@@ -84,11 +84,11 @@ def _loaders(settings: Settings) -> Iterator[tuple[str, Text, Settings]]:
             continue
         changed = replace(settings, scenario=replace(scenario, loader=one, streams=None, readahead=READAHEAD))
         if one.own_format:
-            text = Text("load with {loader}, after converting the checkpoint once", loader=one.name)
+            text = Text("load with {loader}, after converting the checkpoint once", loader=Text(one.name))
         elif scenario.storage.kind == "object" and one.object:
-            text = Text("load with {loader}, which needs no download first", loader=one.name)
+            text = Text("load with {loader}, which needs no download first", loader=Text(one.name))
         else:
-            text = Text("load with {loader}", loader=one.name)
+            text = Text("load with {loader}", loader=Text(one.name))
         yield one.flag or one.id, text, changed
 
 

@@ -20,7 +20,7 @@ def load_report(answer: Load) -> list[Part]:
                 name=answer.model.name,
                 total=parameters(answer.model.unique_parameters),
                 size=decimal(answer.bytes),
-                storage=answer.storage_name,
+                storage=_(answer.storage_name),
                 gpu=_devices(answer),
                 engine=answer.engine,
             ),
@@ -28,7 +28,7 @@ def load_report(answer: Load) -> list[Part]:
         ),
         Paragraph(
             _("Ready after {total}; of that the weights take {weights} with {loader}.").format(
-                total=between(answer.total), weights=between(answer.weights), loader=answer.loader_name
+                total=between(answer.total), weights=between(answer.weights), loader=_(answer.loader_name)
             )
         ),
         Paragraph(
@@ -91,7 +91,6 @@ def limit_name(code: str | None) -> str:
         "storage": _("storage"),
         "machine": _("machine"),
         "processor": _("processor"),
-        "page cache": _("page cache"),
         "link": _("link"),
         "loader": _("loader"),
         "memory": _("memory"),

@@ -73,9 +73,9 @@ def _subtitle(answer: Load) -> list[str]:
     low, high = answer.total.low or 0.0, answer.total.high or 0.0
     way = _("{size} from {storage} to {gpu}, loaded by {loader}").format(
         size=decimal(answer.bytes),
-        storage=label(answer.storage_name, 50),
+        storage=label(_(answer.storage_name), 50),
         gpu=label(answer.gpu_name if answer.ranks == 1 else f"{answer.ranks} × {answer.gpu_name}", 50),
-        loader=answer.loader_name,
+        loader=_(answer.loader_name),
     )
     narrow = _("80 % between {low} and {high}; the narrow stage is: {stage}").format(
         low=seconds(low), high=seconds(high), stage=stage_name(answer.narrow_stage)
