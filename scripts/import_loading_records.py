@@ -72,7 +72,6 @@ MOVES = (
         ("torch.compile total (cache hit)", "torch.compile (cache hit)", "load compiled graph from cache"),
     ),
     ("capture", ("cuda graph capture",)),
-    ("profile", ("initial profiling/warmup run", "profiling/warmup", "kv-cache profiling + warmup")),
     ("engine", ("init engine",)),
     ("wake", ("wake up L1",)),
 )
@@ -174,6 +173,8 @@ def starts(raws: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if after < 0.5 * raw["weights_load_s"] + 5:  # beyond that the figure has a download in it
                 found["initialise"] = round(after, 3)
         start, compiling, capturing = (raw.get(name) for name in ("init_s", "compile_s", "graph_capture_s"))
+        if start and layers and (raw.get("enforce_eager") or (compiling and capturing)):
+            found["engine start"] = start
         if start and compiling and capturing:
             found["profile"] = round(start - compiling - capturing, 3)
         elif start and raw.get("enforce_eager"):
@@ -183,6 +184,8 @@ def starts(raws: list[dict[str, Any]]) -> list[dict[str, Any]]:
         base = {"source": raw["source"], "split": raw["split"], "model": raw.get("model") or ""}
         for stage, seconds in found.items():
             extra: dict[str, Any] = {"layers": layers} if stage.startswith(("compile", "capture")) else {}
+            if stage == "engine start":
+                extra = {"layers": layers, "eager": bool(raw.get("enforce_eager")), "warm": "compile warm" in found}
             if stage == "shards":
                 extra = {"bytes": round(raw["weights_gib"] * 2**30), "loader": "safetensors", "device": GB10}
             rows.append({"id": f"{raw['id']}:{stage}", **base, "stage": stage, "seconds": seconds, **extra})

@@ -20,7 +20,7 @@ from narrows.loading.path import PAGE, Moved, Scenario, concurrent, link_rate, o
 from narrows.loading.place import look_up
 from narrows.loading.plan import Settings, predict
 from narrows.loading.rates import READAHEAD, Rate, shipped
-from narrows.loading.remedies import remedies
+from narrows.loading.remedies import remedies, step_by_step
 from narrows.text import BadInput
 from scripts.fit_loading import TARGET, coefficients_text
 
@@ -173,6 +173,17 @@ def test_every_remedy_saves_what_it_says_and_the_greatest_comes_first(storage: s
     assert all(remedy.saves > 0 and remedy.total + remedy.saves == pytest.approx(before.total) for remedy in found)
     saved = [round(remedy.saves, 1) for remedy in found]
     assert saved == sorted(saved, reverse=True)
+
+
+def test_steps_are_taken_one_after_the_other() -> None:
+    one = settings(scenario("gp3"))
+    before = predict(one, RATES)
+    steps = step_by_step(one, RATES, before)
+    totals = [before.total, *(step.total for step in steps)]
+    assert len(steps) >= 2
+    assert totals == sorted(totals, reverse=True)
+    assert sum(step.saves for step in steps) == pytest.approx(before.total - totals[-1])
+    assert not {"--enforce-eager", "--from tmpfs"} & {step.change for step in steps}
 
 
 def test_no_faster_disk_is_sold_to_a_single_reader() -> None:

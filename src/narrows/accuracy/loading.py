@@ -8,9 +8,11 @@ from statistics import median
 
 import msgspec
 
-from narrows.accuracy.board import MIN_CLAIM, NAMED_ABOVE, Interval, LeftOut, Outlier, Score
-from narrows.accuracy.loading_fit import Observed, fit, with_error
+from narrows.accuracy.board import NAMED_ABOVE, Interval, LeftOut, Outlier, Score
+from narrows.accuracy.loading_fit import Observed, fit, ratio_of_errors
 from narrows.accuracy.loading_records import LoadingCase, LoadingRecord, loading_cases
+from narrows.accuracy.loading_starts import start_scores, with_engine_error
+from narrows.accuracy.scored import interval_of, score_of
 from narrows.calibration import Coefficients
 from narrows.loading.path import concurrent, transfer
 from narrows.loading.rates import Rates
@@ -20,8 +22,9 @@ METHODS = ("narrows", "bytes ÷ bandwidth of the storage", "bytes ÷ bandwidth o
 
 
 class LoadingScores(msgspec.Struct, frozen=True):
-    """The scoreboard. scores: all records; by_source: each source alone; groups: by storage and by loader.
+    """The scoreboard. scores: all records; groups: by storage and by loader.
 
+    starts: profile, compile and capture together, as engines log their start, and their intervals.
     per_source: medians over the medians of sources, so that a source with many records counts once.
     """
 
@@ -30,6 +33,8 @@ class LoadingScores(msgspec.Struct, frozen=True):
     per_source: tuple[Score, ...]
     groups: tuple[Score, ...]
     interval: Interval
+    starts: tuple[Score, ...]
+    starts_interval: Interval
     concurrency: tuple[Outlier, ...]
     outliers: tuple[Outlier, ...]
 
@@ -62,7 +67,7 @@ def leave_one_source_out(cases: Sequence[LoadingCase] | None = None) -> list[Pre
     given = loading_cases()[0] if cases is None else cases
     found = []
     for source, held in _by_source(given).items():
-        others = [case for case in given if case.record.source != source and case.record.split == "fit"]
+        others = [case for case in given if case.record.origin != source and case.record.split == "fit"]
         rates = calibrated(others)
         found += [_predict(case, rates) for case in held]
     return found
@@ -72,9 +77,12 @@ def calibrated(cases: Sequence[LoadingCase], starts: Iterable[LoadingRecord] = (
     """Rates fitted on these cases, with an interval of the whole way from sources left out among them."""
     errors: list[Observed] = []
     for source, held in _by_source(cases).items():
-        rates = fit([case for case in cases if case.record.source != source])
+        rates = fit([case for case in cases if case.record.origin != source])
         errors += [(source, case.seconds / predicted_seconds(case, rates)) for case in held]
-    return with_error(fit(cases, starts), errors)
+    given = list(starts)
+    found = fit(cases, given)
+    found["path"] = ratio_of_errors("path", errors)
+    return with_engine_error(found, given)
 
 
 def loading_scores() -> LoadingScores:
@@ -86,16 +94,19 @@ def loading_scores() -> LoadingScores:
         for one in found:
             parts[key(one.case)].append(one)
         groups += [
-            _score(f"{name}: {part}", method, _errors(parts[part], method))
+            score_of(f"{name}: {part}", method, _errors(parts[part], method))
             for part in sorted(parts)
             for method in METHODS[:2]
         ]
+    starts, starts_interval = start_scores()
     return LoadingScores(
         protocol="leave one source out",
-        scores=tuple(_score("all", method, _errors(found, method)) for method in METHODS),
+        scores=tuple(score_of("all", method, _errors(found, method)) for method in METHODS),
         per_source=tuple(_per_source(found, method) for method in METHODS),
         groups=tuple(groups),
-        interval=_interval(found),
+        interval=interval_of("all", [(one.low, one.high, one.case.seconds) for one in found]),
+        starts=starts,
+        starts_interval=starts_interval,
         concurrency=tuple(concurrency_check()),
         outliers=tuple(_outliers(found)),
     )
@@ -139,7 +150,7 @@ _GROUPINGS: dict[str, Callable[[LoadingCase], str]] = {
 def _by_source(cases: Iterable[LoadingCase]) -> dict[str, list[LoadingCase]]:
     found: dict[str, list[LoadingCase]] = defaultdict(list)
     for case in cases:
-        found[case.record.source].append(case)
+        found[case.record.origin].append(case)
     return found
 
 
@@ -158,7 +169,7 @@ def _predict(case: LoadingCase, rates: Rates) -> Predicted:
 
 
 def _errors(found: Iterable[Predicted], method: str) -> list[tuple[str, float]]:
-    return [(one.case.record.source, one.by(method) / one.case.seconds - 1) for one in found]
+    return [(one.case.record.origin, one.by(method) / one.case.seconds - 1) for one in found]
 
 
 def _per_source(found: Iterable[Predicted], method: str) -> Score:
@@ -168,29 +179,7 @@ def _per_source(found: Iterable[Predicted], method: str) -> Score:
         by[source].append(error)
     sizes = [(source, median(abs(error) for error in errors)) for source, errors in by.items()]
     bias = median(median(errors) for errors in by.values())
-    return msgspec.structs.replace(_score("a source each", method, sizes), bias=bias)
-
-
-def _score(group: str, method: str, errors: list[tuple[str, float]]) -> Score:
-    sizes = sorted(abs(error) for _, error in errors)
-    return Score(
-        quantity="seconds",
-        group=group,
-        method=method,
-        n=len(sizes),
-        sources=len({source for source, _ in errors}),
-        median=median(sizes),
-        p90=sizes[min(len(sizes) - 1, -(-len(sizes) * 9 // 10) - 1)],
-        worst=sizes[-1],
-        bias=median(error for _, error in errors),
-        claims=len(sizes) >= MIN_CLAIM,
-    )
-
-
-def _interval(found: Sequence[Predicted]) -> Interval:
-    widths = [(one.high - one.low) / one.case.seconds for one in found]
-    inside = sum(one.low <= one.case.seconds <= one.high for one in found)
-    return Interval("all", len(found), inside / len(found), sum(widths) / len(widths), median(widths))
+    return msgspec.structs.replace(score_of("a source each", method, sizes), bias=bias)
 
 
 def _outlier(case: LoadingCase, seconds: float, reason: Text | None = None) -> Outlier:

@@ -13,7 +13,7 @@ from math import exp, log
 from statistics import median
 
 from narrows.accuracy.loading_records import LoadingCase, LoadingRecord
-from narrows.calibration import Coefficient, Coefficients
+from narrows.calibration import Coefficient
 from narrows.hardware.storage import storages
 from narrows.loading.loaders import loader
 from narrows.loading.path import stored_rate
@@ -52,12 +52,12 @@ GIVEN: tuple[tuple[str, float, float, float, str, str, str], ...] = (
 """Not fitted: name, value, low, high, unit, basis, source."""
 
 _LINKS: tuple[tuple[str, float, float, str], ...] = (
-    ("link.pinned.3", 11e9, 15.75e9, "https://github.com/pytorch/pytorch/issues/16901 (PCIe 3.0 x16)"),
+    ("link.pinned.3", 11e9, 15.75e9, "pytorch/pytorch/issues/16901 (PCIe 3.0 x16)"),
     ("link.pinned.4", 24.8e9, 31.5e9, "https://forums.developer.nvidia.com/t/352186 (PCIe 4.0 x16)"),
-    ("link.pinned.5", 51.5e9, 63e9, "https://github.com/run-ai/runai-model-streamer/issues/161 (PCIe 5.0 x16)"),
+    ("link.pinned.5", 51.5e9, 63e9, "run-ai/runai-model-streamer/issues/161 (PCIe 5.0 x16)"),
     ("link.pinned.5", 55.6e9, 63e9, "nvbandwidth example (PCIe 5.0 x16)"),
-    ("link.pageable", 9.7e9, 1.0, "https://github.com/run-ai/runai-model-streamer/issues/161"),
-    ("link.pageable", 5.1e9, 1.0, "https://github.com/pytorch/pytorch/issues/16901 (pinning not effective, inferred)"),
+    ("link.pageable", 9.7e9, 1.0, "run-ai/runai-model-streamer/issues/161"),
+    ("link.pageable", 5.1e9, 1.0, "pytorch/pytorch/issues/16901 (pinning not effective, inferred)"),
 )
 """Copies from host to device: bytes/s reached, and bytes/s on paper that it is a share of (1: taken as it is)."""
 
@@ -95,12 +95,12 @@ def _teach_loader(case: LoadingCase, seen: dict[str, list[Observed]]) -> None:
     """From memory to devices nothing but the loader's own handling is in the way."""
     scenario = case.scenario
     each = scenario.bytes * scenario.loader.share(scenario.ranks) / case.seconds
-    seen[f"rate.{scenario.loader.id}"].append((case.record.source, each))
-    seen["rate.any"].append((case.record.source, each))
+    seen[f"rate.{scenario.loader.id}"].append((case.record.origin, each))
+    seen["rate.any"].append((case.record.origin, each))
 
 
 def _teach_storage(case: LoadingCase, seen: dict[str, list[Observed]], rates: dict[str, Coefficient]) -> None:
-    scenario, source = case.scenario, case.record.source
+    scenario, source = case.scenario, case.record.origin
     each, name = scenario.bytes * scenario.loader.share(scenario.ranks) / case.seconds, f"rate.{scenario.loader.id}"
     if case.record.stage == "weights" and name in rates and each > rates[name].value:
         seen[name].append((source, each))  # whatever else was in the way, the loader itself does that much
@@ -176,13 +176,13 @@ def _start_times(starts: Iterable[LoadingRecord]) -> dict[str, Coefficient]:
     for record in starts:
         if record.stage == "shards" and record.seconds and record.bytes:
             # its drives give more than ten times that: what is slow is the copy of mapped files
-            seen[f"rate.{record.loader}.{record.device}"].append((record.source, record.bytes / record.seconds))
+            seen[f"rate.{record.loader}.{record.device}"].append((record.origin, record.bytes / record.seconds))
         if record.stage == "wake" and record.seconds and record.bytes:
-            seen["wake"].append((record.source, record.seconds - record.bytes / (_WOKEN_LINK * _woken_share())))
+            seen["wake"].append((record.origin, record.seconds - record.bytes / (_WOKEN_LINK * _woken_share())))
         if record.stage in per_layer:
             value = per_layer[record.stage](record)
             if value is not None:
-                seen[record.stage.replace(" ", ".")].append((record.source, value))
+                seen[record.stage.replace(" ", ".")].append((record.origin, value))
     seen["profile"] += [(source, value) for source, value in _PROFILED]
     return {name: _coefficient(name, values, _unit(name)) for name, values in seen.items() if values}
 
@@ -202,8 +202,8 @@ def _woken_share() -> float:
 
 
 _PROFILED = (
-    ("https://github.com/vllm-project/vllm/issues/20264", 34.11 - 7.51 - 17),
-    ("https://github.com/run-ai/runai-model-streamer/issues/67", 90.84 - 45.81 - 37),
+    ("vllm-project/vllm/issues/20264", 34.11 - 7.51 - 17),
+    ("run-ai/runai-model-streamer/issues/67", 90.84 - 45.81 - 37),
 )
 """Logs that state the engine's start as a whole, and of it compiling and capture: what is left is the profile."""
 
@@ -248,8 +248,8 @@ def _quantile(ordered: list[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (at - below)
 
 
-def with_error(found: dict[str, Coefficient], errors: list[Observed]) -> Coefficients:
-    """The coefficients with `path`: 80 % of sources left out measured between low and high of the predicted time.
+def ratio_of_errors(name: str, errors: list[Observed]) -> Coefficient:
+    """`name`: 80 % of sources left out measured between low and high of the predicted time.
 
     Every source counts the same, however many records it has.
     """
@@ -265,16 +265,14 @@ def with_error(found: dict[str, Coefficient], errors: list[Observed]) -> Coeffic
         if done < 0.9 * total <= done + weight:
             high = value
         done += weight
-    return found | {
-        "path": Coefficient(
-            "loading",
-            "path",
-            1.0,
-            "ratio",
-            _short(min(low, 0.8)),
-            _short(max(high, 1.25)),
-            len(errors),
-            "measured ÷ predicted of sources left out, each source counted once",
-            "; ".join(sorted(source.removeprefix("https://github.com/") for source in by)),
-        )
-    }
+    return Coefficient(
+        "loading",
+        name,
+        1.0,
+        "ratio",
+        _short(min(low, 0.8)),
+        _short(max(high, 1.25)),
+        len(errors),
+        "measured ÷ predicted of sources left out, each source counted once",
+        "; ".join(sorted(by)),
+    )

@@ -18,7 +18,8 @@ class LoadingRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     stage: what took that long. storage, target, loader, instance: entries of the catalogues. bandwidth: of the storage,
     bytes/s, where the source states it. streams: readers per rank. layers: of the model. device: an accelerator's id,
-    where copies to it are unlike others'. gbps: GB/s as stated.
+    where copies to it are unlike others'. eager, warm: of an engine's start: without graphs; with compiled code kept.
+    gbps: GB/s as stated.
     """
 
     id: str
@@ -39,6 +40,16 @@ class LoadingRecord(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int = 1
     layers: int | None = None
     device: str | None = None
+    eager: bool = False
+    warm: bool = False
+
+    @property
+    def origin(self) -> str:
+        """The source whose rows belong together: a repository, one issue or pull request of it, or a page."""
+        if not self.source.startswith("https://github.com/"):
+            return self.source
+        parts = self.source.removeprefix("https://github.com/").split("/")
+        return "/".join(parts[:4] if len(parts) > 3 and parts[2] in ("issues", "pull") else parts[:2])
 
 
 class LoadingCase(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from narrows.loading.path import CHUNK, Moved, Scenario, downloader
 from narrows.loading.place import Place
 from narrows.loading.plan import Settings, Start
 from narrows.loading.rates import READAHEAD, Rate, Rates
-from narrows.loading.remedies import remedies
+from narrows.loading.remedies import remedies, step_by_step
 from narrows.loading.start import Fixed
 from narrows.models import ModelSpec
 from narrows.precision import UNQUANTIZED
@@ -47,6 +47,8 @@ def taken_for_granted(scenario: Scenario, place: Place | None, warm: bool, given
                 basis=place.basis,
             )
         )
+        if place.cached and not warm:
+            notes.append(Text("{share} % of it is in the page cache", share=round(100 * place.cached)))
         if place.cached is None and not warm:
             notes.append(
                 Text("what of it is in the page cache cannot be told and is taken as nothing; add --warm if it is")
@@ -197,6 +199,11 @@ def remedies_of(settings: Settings, rates: Rates, start: Start, smaller: float |
     """What would help, the most seconds saved first."""
     found = remedies(settings, rates, start, smaller)
     return tuple(LoadRemedy(one.change, one.text, one.saves, one.total) for one in found)
+
+
+def steps_of(settings: Settings, rates: Rates, start: Start) -> tuple[LoadRemedy, ...]:
+    """What to do first, and what then."""
+    return tuple(LoadRemedy(one.change, one.text, one.saves, one.total) for one in step_by_step(settings, rates, start))
 
 
 def host_memory_of(deployment: Deployment, scenario: Scenario, rates: Rates) -> FromHostMemory | None:

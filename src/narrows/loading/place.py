@@ -171,6 +171,8 @@ def _cached(files: list[str], size: int) -> float | None:
 
 
 _PIECE = 2**30
+_LOWEST = bytes(value & 1 for value in range(256))
+"""The lowest bit of each byte says whether its page is in memory; the others are reserved."""
 
 
 def _resident(path: str) -> Iterator[int]:
@@ -198,7 +200,6 @@ def _resident(path: str) -> Iterator[int]:
             libc.munmap(at, length)
             if failed:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            # the lowest bit of each byte says it, and the others are reserved
-            yield min(length, page * sum(byte & 1 for byte in told.raw))
+            yield min(length, page * told.raw.translate(_LOWEST).count(1))
     finally:
         os.close(descriptor)

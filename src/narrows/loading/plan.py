@@ -23,6 +23,10 @@ ORDER = (
 """Stages in the order of a start."""
 
 
+ENGINE = ("compile", "graph_capture")
+"""Stages that an engine logs as its start: a slow host is slow in both."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What decides a start: where the weights come from and how, and which engine starts with them."""
 
@@ -82,8 +86,11 @@ def predict(settings: Settings, rates: Rates) -> Start:
     )
     moved = transfer(settings.scenario, rates)
     path = rates["path"]
-    # independent stages: their distances to either side add up as squares
-    below = ((1 - path.low) * moved.time) ** 2 + sum((one.seconds - one.low) ** 2 for one in fixed)
-    above = ((path.high - 1) * moved.time) ** 2 + sum((one.high - one.seconds) ** 2 for one in fixed)
+    # independent parts: their distances to either side add up as squares; an engine's own stages vary together
+    engine = [one for one in fixed if one.name in ENGINE]
+    parts = [(one.seconds - one.low, one.high - one.seconds) for one in fixed if one.name not in ENGINE]
+    parts.append((sum(one.seconds - one.low for one in engine), sum(one.high - one.seconds for one in engine)))
+    parts.append(((1 - path.low) * moved.time, (path.high - 1) * moved.time))
+    below, above = (sum(part[side] ** 2 for part in parts) for side in (0, 1))
     total = moved.time + sum(one.seconds for one in fixed)
     return Start(fixed, moved, total - below**0.5, total + above**0.5)

@@ -17,6 +17,8 @@ from narrows.units import bandwidth as per_second
 
 LEAST = 0.01
 """A remedy that saves a smaller share of the start than this is none."""
+LEAST_STEP, MOST_STEPS = 0.05, 3
+"""Steps are shown as long as each saves this share of the start, and so many at most."""
 MOST_READERS = 64
 DEEP_READAHEAD = 16 * 2**20
 
@@ -43,6 +45,31 @@ def remedies(settings: Settings, rates: Rates, before: Start, smaller: float | N
             found.append(Remedy(change, text, total, before.total - total))
     # what saves the same stands in the order of the tables: the simplest change first
     return tuple(sorted(found, key=lambda one: -round(one.saves, 1)))
+
+
+def step_by_step(settings: Settings, rates: Rates, before: Start) -> tuple[Remedy, ...]:
+    """The best change, then the best one after it, and so on: each step's total has those before it too.
+
+    Changes that cost something else later (memory, decode, answers, a conversion) are left to whoever decides that.
+    """
+    steps: list[Remedy] = []
+    now, total = settings, before.total
+    while len(steps) < MOST_STEPS:
+        tried = [
+            (predict(changed, rates).total, change, text, changed)
+            for change, text, changed in _changes(now, None)
+            if not _costs(change, changed)
+        ]
+        best = min(tried, key=lambda one: round(one[0], 1), default=None)
+        if best is None or total - best[0] <= LEAST_STEP * before.total:
+            break
+        steps.append(Remedy(best[1], best[2], best[0], total - best[0]))
+        total, now = best[0], best[3]
+    return tuple(steps)
+
+
+def _costs(change: str, changed: Settings) -> bool:
+    return change in ("--enforce-eager", "--from tmpfs") or changed.scenario.loader.own_format
 
 
 def _changes(settings: Settings, smaller: float | None) -> Iterator[tuple[str, Text, Settings]]:

@@ -38,7 +38,15 @@ def fixed_stages(
     if graphs:
         found.append(_sum("graph_capture", rates, {"capture": float(layers)}))
     found.append(_sum("first_request", rates, {"first_request": 1.0}))
-    return tuple(found)
+    return tuple(_as_scored(one, rates) if one.name in ("compile", "graph_capture") else one for one in found)
+
+
+def _as_scored(one: Fixed, rates: Rates) -> Fixed:
+    """With the interval that starts of other sources were found in, which is wider than that of the coefficients."""
+    error = rates.get("engine")
+    if error is None:
+        return one
+    return msgspec.structs.replace(one, low=one.seconds * error.low, high=one.seconds * error.high)
 
 
 def _numbers(version: str) -> tuple[int, int]:

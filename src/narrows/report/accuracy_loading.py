@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.accuracy.board import Outlier, Score
+from narrows.accuracy.board import Interval, Outlier, Score
 from narrows.accuracy.loading import LoadingScores
 from narrows.answers.accuracy_loading import LoadingAccuracy
 from narrows.report.console import Column, Paragraph, Part, Table
@@ -34,24 +34,30 @@ def loading_accuracy_report(answer: LoadingAccuracy) -> list[Part]:
 
 
 def _board(board: LoadingScores) -> list[Part]:
-    found = board.interval
     return [
         _scores((*board.scores, *board.per_source), word(board.protocol)),
-        Paragraph(
-            _(
-                "80 % intervals hold {coverage} of {n} measured times; their width is {mean} of the time on average, "
-                "{median} in the median"
-            ).format(
-                coverage=f"{100 * found.coverage:.0f} %",
-                n=found.n,
-                mean=f"{100 * found.mean_width:.0f} %",
-                median=f"{100 * found.median_width:.0f} %",
-            )
-        ),
+        _interval(board.interval),
+        _scores(board.starts, _("After loading: profile, compile and capture")),
+        _interval(board.starts_interval),
         _scores(board.groups, _("By storage and loader")),
         _cases(board.concurrency, _("The concurrency law on a published table, from its smallest concurrency")),
         _cases(board.outliers[:_SHOWN], _("Farthest off")),
     ]
+
+
+def _interval(found: Interval) -> Paragraph:
+    text = _(
+        "80 % intervals hold {coverage} of {n} measured times; their width is {mean} of the time on average, "
+        "{median} in the median"
+    )
+    return Paragraph(
+        text.format(
+            coverage=f"{100 * found.coverage:.0f} %",
+            n=found.n,
+            mean=f"{100 * found.mean_width:.0f} %",
+            median=f"{100 * found.median_width:.0f} %",
+        )
+    )
 
 
 def _scores(scores: tuple[Score, ...], title: str) -> Table:

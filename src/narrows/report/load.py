@@ -152,7 +152,19 @@ def _remedies(answer: Load) -> list[Part]:
         (say(one.text), seconds(one.seconds_saved), seconds(one.total), one.change)
         for one in answer.remedies[:SHOWN_REMEDIES]
     ]
-    return [Table(columns, rows)]
+    parts: list[Part] = [Table(columns, rows)]
+    if len(answer.steps) > 1:
+        parts.append(Paragraph(_("Step by step, each with those before it:")))
+        parts += [
+            Paragraph(
+                _("{step}. {change}: ready after {total}").format(
+                    step=number, change=say(one.text), total=seconds(one.total)
+                ),
+                indent=2,
+            )
+            for number, one in enumerate(answer.steps, 1)
+        ]
+    return parts
 
 
 def _host_memory(answer: Load) -> list[Part]:

@@ -84,6 +84,8 @@ def word(code: str) -> str:
         "without a named reason": _("without a named reason"),
         "weights + 10 %": _("weights + 10 %"),
         "constant overhead": _("constant overhead"),
+        "engine start": _("engine start"),
+        "median start of the other sources": _("median start of the other sources"),
         "a source each": _("a source each"),
         "bytes ÷ bandwidth of the storage": _("bytes ÷ bandwidth of the storage"),
         "bytes ÷ bandwidth of storage and machine": _("bytes ÷ bandwidth of storage and machine"),
