@@ -124,6 +124,7 @@ def test_a_local_checkpoint_is_looked_up(tmp_path: Path) -> None:
     answer = load("llama-2-7b", "l40s", source=str(tmp_path))
     assert answer.bytes == (tmp_path / "model.safetensors").stat().st_size > size
     assert answer.filesystem
+    assert any("what is there is what is loaded" in str(text) for text in answer.assumptions)
     assert any("(assumed)" in str(text) and str(tmp_path) in str(text) for text in answer.assumptions)
 
 

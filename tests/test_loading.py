@@ -122,6 +122,12 @@ def test_weights_in_the_page_cache_are_not_read_again() -> None:
     assert stage(scenario("efs", cached=0.75), "read").bytes == 14 * GB // 4
 
 
+def test_a_loader_that_reads_past_the_page_cache_gains_nothing_from_it() -> None:
+    assert stage(scenario("nvme", "fastsafetensors", cached=1.0), "read").bytes == 14 * GB
+    downloaded = scenario("s3", "fastsafetensors", target=find_storage("nvme"))
+    assert stage(downloaded, "read").rate.value == find_storage("nvme").bandwidth
+
+
 def test_copies_from_pageable_memory_are_no_faster_than_from_pinned() -> None:
     for paper in (2e9, 15.75e9, 31.5e9, 63e9):
         assert link_rate(paper, False, RATES).value <= link_rate(paper, True, RATES).value <= paper

@@ -33,8 +33,10 @@ from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.models.paths import looks_like_path
 from narrows.precision.named import named_scheme
+from narrows.precision.per_tensor import PerTensor
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
+from narrows.units import decimal
 
 
 def load(
@@ -93,7 +95,12 @@ def load(
     )
     notes: list[Text] = []
     place, storage = _source(model if isinstance(model, str) else "", source, notes)
-    by = find_loader(loader, deployment.engine.name)
+    gguf = isinstance(spec.precision.scheme, PerTensor)
+    by = (
+        find_loader("gguf-mmap", "llama.cpp")
+        if gguf and loader is None
+        else find_loader(loader, deployment.engine.name)
+    )
     scenario = Scenario(
         storage=storage,
         loader=by,
@@ -111,6 +118,16 @@ def load(
         target=_disk(target or "nvme") if storage.remote else None,
     )
     notes += taken_for_granted(scenario, place, warm, bandwidth is not None)
+    if place is not None and not 0.9 < place.bytes / max(1, spec.checkpoint_bytes()) < 1.1:
+        notes.append(
+            Text(
+                "'{path}' holds {held}, and {model} is stored in {size}: what is there is what is loaded",
+                path=place.path,
+                held=decimal(place.bytes),
+                model=spec.name,
+                size=decimal(spec.checkpoint_bytes()),
+            )
+        )
     settings = Settings(
         scenario=scenario,
         engine=deployment.engine.name,

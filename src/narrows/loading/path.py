@@ -114,7 +114,9 @@ def _stages(scenario: Scenario, rates: Rates) -> list[Moved]:
     if scenario.downloads:
         found.append(_download(scenario, rates))
         # what was just written is still in the page cache
-        here = msgspec.structs.replace(scenario, cached=1.0)
+        here = msgspec.structs.replace(
+            scenario, storage=scenario.target or scenario.storage, bandwidth=None, cached=1.0
+        )
     found.append(_read(here, rates))
     fresh = int(scenario.loader.fresh * _handled(scenario))
     found.append(Moved("host_allocation", fresh, known_rate(rates, "first_touch"), "memory"))
@@ -175,8 +177,9 @@ def concurrent(readers: int, stream: float, top: float) -> float:
 
 
 def _read(scenario: Scenario, rates: Rates) -> Moved:
-    """From storage into the host's memory; from the page cache a mapped file is read by the copy to the device."""
-    size = int(scenario.bytes * (1.0 - scenario.cached))
+    """From storage into the host's memory. From the page cache a mapped file is read by the copy to the device, and a
+    loader that reads past it gains nothing from it."""
+    size = int(scenario.bytes * (1.0 - (0.0 if scenario.loader.access == "direct" else scenario.cached)))
     if scenario.storage.kind == "memory":
         size = 0
     unshared = scenario.loader.access == "direct" or scenario.storage.kind == "object"

@@ -142,7 +142,7 @@ def _storage(settings: Settings) -> Iterator[tuple[str, Text, Settings]]:
     scenario = settings.scenario
     top, limit = stored_rate(scenario)
     more = scenario.storage.high
-    if scenario.storage.kind == "block" and limit == "storage" and top < more:
+    if scenario.storage.kind == "block" and scenario.storage.basis == "cited" and limit == "storage" and top < more:
         yield (
             f"--bandwidth {more / 2**20:.0f}MiB",
             Text("provision the volume to {rate}", rate=per_second(more)),

@@ -38,7 +38,9 @@ def fixed_stages(
     if graphs:
         found.append(_sum("graph_capture", rates, {"capture": float(layers)}))
     found.append(_sum("first_request", rates, {"first_request": 1.0}))
-    return tuple(_as_scored(one, rates) if one.name in ("compile", "graph_capture") else one for one in found)
+    scored = [_as_scored(one, rates) if one.name in ("compile", "graph_capture") else one for one in found]
+    # what other engines need was not observed: it is taken as vLLM's
+    return tuple(one if engine == "vllm" else msgspec.structs.replace(one, n=0) for one in scored)
 
 
 def _as_scored(one: Fixed, rates: Rates) -> Fixed:
