@@ -27,7 +27,7 @@ def load_report(answer: Load) -> list[Part]:
             "heading",
         ),
         Paragraph(
-            _("Ready after {total}; of that the weights take {weights} with {loader}.").format(
+            _("The first answer comes after {total}; of that the weights take {weights} with {loader}.").format(
                 total=between(answer.total), weights=between(answer.weights), loader=_(answer.loader_name)
             )
         ),
@@ -157,7 +157,7 @@ def _remedies(answer: Load) -> list[Part]:
         parts.append(Paragraph(_("Step by step, each with those before it:")))
         parts += [
             Paragraph(
-                _("{step}. {change}: ready after {total}").format(
+                _("{step}. {change}: first answer after {total}").format(
                     step=number, change=say(one.text), total=seconds(one.total)
                 ),
                 indent=2,
