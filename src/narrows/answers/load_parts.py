@@ -154,9 +154,8 @@ _NEAR = 0.7
 """From this share of a storage's bandwidth on, more readers soon meet the next limit."""
 
 
-def reason_of_narrow(start: Start, scenario: Scenario) -> Text:
-    """What bounds the narrow stage."""
-    one = start.narrow
+def reason_of_narrow(one: Fixed | Moved, scenario: Scenario) -> Text:
+    """What bounds a stage that is the narrow one."""
     if isinstance(one, Fixed):
         return {
             "process_start": Text("the process, its imports and the device take longest; loading is not what decides"),

@@ -37,9 +37,16 @@ def load_report(answer: Load) -> list[Part]:
             ),
             "bad",
         ),
-        _stages(answer),
-        _bars(answer),
     ]
+    if answer.narrow_transfer != answer.narrow_stage:
+        parts.append(
+            Paragraph(
+                _("On the way of the weights it is {stage} — {reason}.").format(
+                    stage=stage_name(answer.narrow_transfer), reason=say(answer.narrow_transfer_reason)
+                )
+            )
+        )
+    parts += [_stages(answer), _bars(answer)]
     parts.append(
         Paragraph(
             _("One after the other {sequential}; with all transfers overlapped {pipelined}.").format(
