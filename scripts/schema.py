@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from narrows.answers.accuracy import Accuracy
+from narrows.answers.accuracy import Accuracy, RooflineAccuracy
 from narrows.answers.accuracy_loading import LoadingAccuracy
 from narrows.answers.base import Printed, json_schema
 from narrows.answers.calibration import Calibration
@@ -15,11 +15,13 @@ from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
 from narrows.answers.load_types import Load
 from narrows.answers.models import ModelDetail, ModelList
+from narrows.answers.roofline import Roofline
 
 FOLDER = Path(__file__).resolve().parent.parent / "schema"
 ANSWERS: dict[str, type[Printed]] = {
     "calibration": Calibration,
     "fit": Fit,
+    "roofline": Roofline,
     "check": Check,
     "models": ModelList,
     "model": ModelDetail,
@@ -28,6 +30,7 @@ ANSWERS: dict[str, type[Printed]] = {
     "explain": Explanation,
     "accuracy": Accuracy,
     "accuracy-loading": LoadingAccuracy,
+    "accuracy-roofline": RooflineAccuracy,
 }
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from narrows.api import load_model as load_model
     from narrows.api import model as model
     from narrows.api import models as models
+    from narrows.api import roofline as roofline
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "load_model",
     "model",
     "models",
+    "roofline",
 ]
 
 

@@ -12,6 +12,7 @@ from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
 from narrows.answers.load import load
 from narrows.answers.models import model, models
+from narrows.answers.roofline import roofline
 from narrows.models import load_model
 from narrows.report.render import answer_html, answer_text
 from narrows.text import BadInput
@@ -30,4 +31,5 @@ __all__: list[Any] = [
     "load_model",
     "model",
     "models",
+    "roofline",
 ]

@@ -9,6 +9,7 @@ from narrows.report.console import Bars, Paragraph, Part, Table, to_text
 
 _REPORTS = {
     "Fit": ("narrows.report.fit", "fit_report"),
+    "Roofline": ("narrows.report.roofline", "roofline_report"),
     "Check": ("narrows.report.check", "check_report"),
     "ModelList": ("narrows.report.models", "models_report"),
     "ModelDetail": ("narrows.report.models", "model_report"),
@@ -17,6 +18,7 @@ _REPORTS = {
     "Accuracy": ("narrows.report.accuracy", "accuracy_report"),
     "Load": ("narrows.report.load", "load_report"),
     "LoadingAccuracy": ("narrows.report.accuracy_loading", "loading_accuracy_report"),
+    "RooflineAccuracy": ("narrows.report.accuracy_roofline", "accuracy_roofline_report"),
     "Explanation": ("narrows.report.explain", "explain_report"),
 }
 

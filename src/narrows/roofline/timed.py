@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -10,6 +10,15 @@ from narrows.step import Operator
 
 Cause = Literal["compute", "memory bandwidth", "interconnect", "overhead"]
 """What a time is spent on."""
+
+
+class Parts(NamedTuple):
+    """Seconds of one operator, and what its arithmetic, its traffic and its latency would take by themselves."""
+
+    time: float
+    compute: float
+    memory: float
+    overhead: float
 
 
 class Timed(msgspec.Struct, frozen=True):
@@ -35,7 +44,7 @@ class StepEstimate(msgspec.Struct, frozen=True):
     """One step: its operators, and what the engine adds per step and per layer (`overhead`, seconds).
 
     time: seconds of the whole step; low, high: 80 % interval. shares: cause → seconds; they add up to `time`.
-    bound: the cause with the largest share.
+    bound: the cause with the largest share. basis: which law of whole steps holds, in words; empty: none.
     """
 
     operators: tuple[Timed, ...]
@@ -45,3 +54,4 @@ class StepEstimate(msgspec.Struct, frozen=True):
     high: float
     shares: dict[Cause, float]
     bound: Cause
+    basis: str = ""

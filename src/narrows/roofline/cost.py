@@ -1,0 +1,127 @@
+"""What one operator costs on a deployment's device, by the law of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from narrows.calibration.laws import Law, law
+from narrows.deployment import Deployment
+from narrows.hardware import Accelerator
+from narrows.roofline.attention import attention_law, attention_time
+from narrows.roofline.collectives import collective_time
+from narrows.roofline.devices import device_keys
+from narrows.roofline.elementwise import elementwise_time
+from narrows.roofline.engine_overhead import added, engine_law, factor, factors, kind_of
+from narrows.roofline.experts import experts_law, experts_time
+from narrows.roofline.gemm import gemm_time, spread
+from narrows.roofline.host import host_time
+from narrows.roofline.scan import scan_law, scan_time
+from narrows.roofline.timed import Parts
+from narrows.step import AttentionShape, Batch, Collective, Elementwise, Experts, Gemm, Operator, Scan
+
+LawTime = Callable[[Operator, Accelerator, Law], Parts]
+"""Puts an operator into a law."""
+LawOf = Callable[[Operator, Sequence[str], str], Law]
+"""Finds the law of an operator by the keys of the device and the engine's name."""
+
+
+def _gemm_law(operator: Operator, devices: Sequence[str], engine: str) -> Law:
+    found = law("gemm", "gemm", devices, operator.precision, engine)
+    low, high = spread(operator, found)
+    return structs.replace(found, low=low, high=high)
+
+
+def _elementwise_law(operator: Operator, devices: Sequence[str], engine: str) -> Law:
+    return law("elementwise", "elementwise", devices, operator.precision, engine)
+
+
+KINDS: dict[type, tuple[LawTime, LawOf]] = {
+    Gemm: (gemm_time, _gemm_law),
+    AttentionShape: (attention_time, attention_law),
+    Experts: (experts_time, experts_law),
+    Scan: (scan_time, scan_law),
+    Elementwise: (elementwise_time, _elementwise_law),
+}
+
+
+class Cost(NamedTuple):
+    """Seconds of one of an operator's `count`, as in `Timed`, and the multiples of them that hold 80 %.
+
+    Fields are arrays where those of the operator's shape are.
+    """
+
+    time: Any
+    compute: Any
+    memory: Any
+    network: Any
+    overhead: Any
+    low: float
+    high: float
+
+
+class Costs:
+    """The laws that hold for a deployment, looked up once for each kind and precision of operators."""
+
+    def __init__(self, deployment: Deployment, *, bare: bool = False) -> None:
+        """bare: operators as their own laws have them, without what the engine makes of them."""
+        self.device = deployment.accelerator
+        self.layers = deployment.model.layers
+        self.steps = None if bare or self.device.is_cpu else engine_law(deployment)
+        self._factors = {} if self.steps is None else factors(self.steps)
+        self.engine = deployment.engine.name
+        self.graphs = deployment.graphs
+        self._keys = device_keys(self.device)
+        self._laws: dict[tuple[Any, ...], tuple[LawTime, Law]] = {}
+
+    def __call__(self, operator: Operator) -> Cost:
+        """The time of one operator; fields of its shape may be arrays.
+
+        Raises BadInput where the device states no peak for its precision, or nothing is known to join its ranks.
+        """
+        found = self._bare(operator)
+        if self.steps is None:
+            return found
+        by, gap = self.factor_of(operator), self._factors[kind_of(operator)][1]
+        time, compute, memory, network, overhead, low, high = found
+        return Cost(by * time + gap, by * compute, by * memory, by * network, by * overhead + gap, low, high)
+
+    def factor_of(self, operator: Operator) -> Any:
+        """By what the engine multiplies the operator's own time; an array where its rows are."""
+        return 1.0 if self.steps is None else factor(self.steps, operator, self._factors[kind_of(operator)][0])
+
+    def adds(self, batch: Batch) -> Any:
+        """Seconds that the engine adds to a step beside its operators. Fields of the batch may be arrays.
+
+        Nothing on a host processor, whose law was measured on whole steps.
+        """
+        return 0.0 if self.steps is None else added(self.steps, self.layers, batch)
+
+    def _bare(self, operator: Operator) -> Cost:
+        shape = operator.shape
+        if isinstance(shape, Collective):
+            net = collective_time(shape, self.device, self.engine, self.graphs)
+            return Cost(net.time, 0.0, 0.0, net.network, net.overhead, net.low, net.high)
+        time_of, law = self.law_of(operator)
+        time, compute, memory, overhead = time_of(operator, self.device, law)
+        return Cost(time, compute, memory, 0.0, overhead, law.low, law.high)
+
+    def law_of(self, operator: Operator) -> tuple[LawTime, Law]:
+        """The law of an operator that is no collective, and the function that puts it into it."""
+        shape = operator.shape
+        key: tuple[Any, ...] = type(shape), operator.precision
+        if isinstance(shape, AttentionShape):
+            key += shape.phase, shape.heads, shape.kv_heads, shape.latent, shape.kv_bits
+        elif isinstance(shape, Gemm | Experts):
+            key += shape.weight_bits, shape.activation_bits
+        if key not in self._laws:
+            self._laws[key] = self._find(operator)
+        return self._laws[key]
+
+    def _find(self, operator: Operator) -> tuple[LawTime, Law]:
+        if self.device.is_cpu:
+            return host_time, law("cpu", "cpu", self._keys, operator.precision, self.engine)
+        time_of, law_of = KINDS[type(operator.shape)]
+        return time_of, law_of(operator, self._keys, self.engine)
