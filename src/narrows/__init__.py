@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from narrows.api import explain as explain
     from narrows.api import fit as fit
     from narrows.api import gpus as gpus
+    from narrows.api import load as load
     from narrows.api import load_model as load_model
     from narrows.api import model as model
     from narrows.api import models as models
@@ -34,6 +35,7 @@ __all__ = [
     "explain",
     "fit",
     "gpus",
+    "load",
     "load_model",
     "model",
     "models",
