@@ -12,6 +12,7 @@ from narrows.answers.check import Check
 from narrows.answers.explain import Explanation
 from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
+from narrows.answers.measure import MachineMeasured
 from narrows.answers.models import ModelDetail, ModelList
 
 FOLDER = Path(__file__).resolve().parent.parent / "schema"
@@ -24,6 +25,7 @@ ANSWERS: dict[str, type[Printed]] = {
     "gpus": GpuList,
     "explain": Explanation,
     "accuracy": Accuracy,
+    "measure-machine": MachineMeasured,
 }
 
 

@@ -23,6 +23,7 @@ LAYERS = (
     "memory",
     "roofline",
     "observe",
+    "measure",
     "diagnosis",
     "accuracy",
     "answers",

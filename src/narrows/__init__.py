@@ -20,12 +20,25 @@ if TYPE_CHECKING:
     from narrows.api import fit as fit
     from narrows.api import gpus as gpus
     from narrows.api import load_model as load_model
+    from narrows.api import measure_machine as measure_machine
     from narrows.api import model as model
     from narrows.api import models as models
 
 __version__ = "0.1.0"
 
-__all__ = ["BadInput", "__version__", "accuracy", "check", "explain", "fit", "gpus", "load_model", "model", "models"]
+__all__ = [
+    "BadInput",
+    "__version__",
+    "accuracy",
+    "check",
+    "explain",
+    "fit",
+    "gpus",
+    "load_model",
+    "measure_machine",
+    "model",
+    "models",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from narrows.answers.check import check
 from narrows.answers.explain import explain
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
+from narrows.answers.measure import measure_machine
 from narrows.answers.models import model, models
 from narrows.models import load_model
 from narrows.report.render import answer_html, answer_text
@@ -18,4 +19,15 @@ from narrows.text import BadInput
 Printed.as_text = staticmethod(answer_text)
 Printed.as_html = staticmethod(answer_html)
 
-__all__: list[Any] = ["BadInput", "accuracy", "check", "explain", "fit", "gpus", "load_model", "model", "models"]
+__all__: list[Any] = [
+    "BadInput",
+    "accuracy",
+    "check",
+    "explain",
+    "fit",
+    "gpus",
+    "load_model",
+    "measure_machine",
+    "model",
+    "models",
+]

@@ -19,6 +19,7 @@ COMMANDS = {
     "fit": Text("Does it fit, and how much work fits beside it?"),
     "check": Text("What went wrong in this engine's log, and does reality agree?"),
     "explain": Text("Where does this number come from? The chapter's worked examples, computed."),
+    "measure": Text("What can this machine really do, and a real decoder on it?"),
     "accuracy": Text("Why should I believe any of this? Predictions against public measurements."),
     "models": Text("Which models are known, and what is one made of?"),
     "calibration": Text("Which corrections are on record?"),

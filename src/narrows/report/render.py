@@ -15,6 +15,7 @@ _REPORTS = {
     "Calibration": ("narrows.report.calibration", "calibration_report"),
     "GpuList": ("narrows.report.gpus", "gpus_report"),
     "Accuracy": ("narrows.report.accuracy", "accuracy_report"),
+    "MachineMeasured": ("narrows.report.measure", "machine_report"),
     "Explanation": ("narrows.report.explain", "explain_report"),
 }
 
