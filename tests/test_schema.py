@@ -14,6 +14,8 @@ from narrows.answers.base import Printed
 from narrows.answers.calibration import calibration
 from scripts.schema import ANSWERS, FOLDER, rendered
 
+from .test_measure import measured
+
 LOGS = Path(__file__).parent / "data" / "logs"
 
 
@@ -32,6 +34,7 @@ def answers() -> dict[str, Printed]:
         "calibration": calibration(),
         "explain": api.explain(),
         "accuracy": api.accuracy("memory"),
+        "measure-machine": measured(),
     }
 
 

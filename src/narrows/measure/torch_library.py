@@ -151,8 +151,8 @@ class Torch:
     def dispatch(self) -> Action:
         """The smallest operation."""
         torch = self.torch
-        x = torch.ones(1, device=self.device)
-        return lambda: torch.add(x, x, out=x)
+        x, y = torch.ones(1, device=self.device), torch.zeros(1, device=self.device)
+        return lambda: torch.add(x, x, out=y)
 
     def transfer(self, size: int, pinned: bool, to_device: bool) -> Action:
         """A copy of `size` bytes between the host (pinned or pageable memory) and the device."""

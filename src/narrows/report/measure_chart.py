@@ -97,7 +97,7 @@ def _caches(alt: Any, answer: MachineMeasured, x: Any, y: Any, low: float, high:
         )
         text = f"{binary(one.working_set, 0)}: {bandwidth(one.bandwidth.value)}"
         at = [{"x": low, "y": roof.attainable(low) / scale, "text": text}]
-        mark = alt.Chart(alt.Data(values=at)).mark_text(align="left", baseline="bottom", dx=4, dy=-2, color=FAINT)
+        mark = alt.Chart(alt.Data(values=at)).mark_text(align="left", baseline="top", dx=10, dy=3, color=FAINT)
         layers.append(mark.encode(x=x, y=y, text="text:N"))
     return layers
 
