@@ -12,11 +12,12 @@ import msgspec
 
 from narrows.calibration import Coefficients, coefficients
 from narrows.deployment import Deployment, stages
+from narrows.deployment.share import resident_bytes
 from narrows.engines.llamacpp import llama_facts
 from narrows.memory.activations import dense_elements, expert_elements
 from narrows.memory.largest import largest
 from narrows.memory.reserve import Reserve
-from narrows.memory.shard import Shard, resident_bytes
+from narrows.memory.shard import Shard
 from narrows.models.mixers import LatentAttention, Mixer
 from narrows.models.tensors import CacheRow
 from narrows.precision import Format

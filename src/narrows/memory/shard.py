@@ -7,15 +7,11 @@ their own layers; the first also the embedding, the last the final norm and head
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
-
 import msgspec
 
 from narrows.deployment import Deployment, stages
-from narrows.models.spec import Layer
-from narrows.models.tensors import CacheRow, TensorRow
-from narrows.precision import FORMATS
+from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_bytes, state_bytes
+from narrows.models.tensors import CacheRow
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -40,23 +36,6 @@ class Shard(msgspec.Struct, frozen=True):
         return self.kv_bytes(length) + self.state
 
 
-def _pieces(whole: int, shards: int, tp: int) -> int:
-    """Bytes of the largest piece one rank keeps of `whole` bytes that can be cut into `shards` pieces."""
-    return whole if shards == 1 else -(-whole * max(1, -(-shards // tp)) // shards)
-
-
-def resident_bytes(rows: Iterable[TensorRow], deployment: Deployment) -> int:
-    """Bytes that the rows take on one rank: as stored, but unquantized parts in the format the engine runs them in."""
-    stored, served = deployment.model.precision.dtype, deployment.dtype
-    total = 0
-    for row in rows:
-        for part in row.parts:
-            kept = served if part.format == stored and row.tensor.format is None else part.format
-            bytes_of_all = kept.bytes_for(part.elements * row.tensor.copies)
-            total += row.count * _pieces(bytes_of_all, row.tensor.shards, deployment.tensor_parallel)
-    return total
-
-
 def shards(deployment: Deployment) -> list[Shard]:
     """One shard per pipeline stage."""
     if deployment.engine.name == "llama.cpp":
@@ -65,42 +44,23 @@ def shards(deployment: Deployment) -> list[Shard]:
         return list(llama_shards(deployment))
     model, tp = deployment.model, deployment.tensor_parallel
     cuts = stages(model.layers, deployment.pipeline_parallel)
-    outer = model.outer_rows()
     found = []
     for index, layers in enumerate(cuts):
         first, last = index == 0, index == len(cuts) - 1
-        rows = [row for row in outer if _stands_in(row, first, last, model.head_tied)]
+        rows = outer_rows_of(deployment, first, last)
         if first:
             rows += [row for tower in model.towers if tower.served for row in model.tower_rows(tower)]
         cache: list[tuple[int, int, CacheRow]] = []
         state = 0
-        lent: dict[int, Layer] = {}
-        for layer, indices in model.kinds:
-            part = indices[bisect_left(indices, layers.start) : bisect_left(indices, layers.stop)]
-            if not part:
-                continue
+        for layer, part in layers_within(model, layers):
             rows += model.layer_rows(layer, part)
-            if layer.owner is not None and layer.owner not in layers:
-                lent.setdefault(layer.owner, layer)
             mixer = layer.mixer
             cache += [(len(part), _rank_width(row, tp), row) for row in mixer.cache()]
-            for constant in mixer.state():
-                form = deployment.dtype if constant.format is None else FORMATS[constant.format]
-                state += len(part) * _pieces(form.bytes_for(constant.elements), constant.shards, tp)
-        for layer in lent.values():
+            state += len(part) * sum(state_bytes(constant, deployment) for constant in mixer.state())
+        for layer in lent_into(model, layers):
             rows += model.lent_rows(layer)
         found.append(Shard(index, resident_bytes(rows, deployment), tuple(cache), state, deployment.kv.bits))
     return found
-
-
-def _stands_in(row: TensorRow, first: bool, last: bool, tied: bool) -> bool:
-    """Whether a tensor outside the layers stands in this stage; a tied head needs the embedding in the last one."""
-    role = row.tensor.role
-    if role == "embedding":
-        return first or (last and tied)
-    tables = ("embedding.in", "embedding.shared", "embedding.encoder", "position_embedding", "token_types")
-    before = (*tables, "embedding_norm", "per_layer.", "input.", "before.")
-    return first if role.startswith(before) else last
 
 
 def _rank_width(row: CacheRow, tp: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -10,6 +10,15 @@ from narrows.step import Operator
 
 Cause = Literal["compute", "memory bandwidth", "interconnect", "overhead"]
 """What a time is spent on."""
+
+
+class Parts(NamedTuple):
+    """Seconds of one operator, and what its arithmetic, its traffic and its latency would take by themselves."""
+
+    time: float
+    compute: float
+    memory: float
+    overhead: float
 
 
 class Timed(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from narrows.step.batch import Batch, Chunk
 from narrows.step.operators import AttentionShape, Collective, Elementwise, Experts, Gemm, Operator, Scan, Shape
+from narrows.step.plan import Plan, operators_of, plan_of, resident
 
 __all__ = [
     "AttentionShape",
@@ -14,6 +15,10 @@ __all__ = [
     "Experts",
     "Gemm",
     "Operator",
+    "Plan",
     "Scan",
     "Shape",
+    "operators_of",
+    "plan_of",
+    "resident",
 ]

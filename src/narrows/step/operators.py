@@ -33,6 +33,7 @@ class Experts(msgspec.Struct, frozen=True, tag="experts"):
 
     tokens: of all ranks that share these experts. intermediate: width of an expert on this rank. experts: on this
     rank; top_k, all_experts: of the router. touched: how many of this rank's experts the tokens are expected to use.
+    load: rows that this rank's experts compute, as a multiple of an even share (the most loaded rank decides).
     """
 
     tokens: int
@@ -45,6 +46,7 @@ class Experts(msgspec.Struct, frozen=True, tag="experts"):
     matrices: int = 3
     weight_bits: float = 16.0
     activation_bits: int = 16
+    load: float = 1.0
 
 
 class AttentionShape(msgspec.Struct, frozen=True, tag="attention"):

@@ -119,7 +119,8 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
 
     q_rank: rank of the query compression (None: a plain projection). nope, rope: rotary-free and rotary parts of the
     query/key head; value: head dim of the values. index_heads, index_dim: a sparse indexer that picks the tokens to
-    attend to and caches one more key per token (DeepSeek-V3.2; 0: none). window: tokens a query can see, itself
+    attend to and caches one more key per token (DeepSeek-V3.2; 0: none). index_top_k: how many of them, picked by this
+    layer's indexer or an earlier one's (0: all). window: tokens a query can see, itself
     included (None: all). query_gate: the query's up-projection reads the compressed query with its norm and without,
     and makes a gate of the values as well (A.X K2). beside: tensors that only some have (sinks, a gate).
     """
@@ -137,6 +138,7 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
     window: int | None = None
     query_gate: bool = False
     beside: tuple[Tensor, ...] = ()
+    index_top_k: int = 0
 
     def tensors(self) -> list[Tensor]:
         """The down-projections are whole on every rank; heads are shared out."""

@@ -12,12 +12,14 @@ from narrows.models.tensors import CacheRow, StateRow, Tensor
 class IndexedAttention(msgspec.Struct, frozen=True, tag="indexed_attention"):
     """Attention to the blocks that an indexer picks; it caches one more key per token (MiniMax M3).
 
-    index_heads, index_dim: of the indexer's queries; its key has one head.
+    index_heads, index_dim: of the indexer's queries; its key has one head. index_top_k: tokens in
+    the blocks it picks (0: all).
     """
 
     attention: Attention
     index_heads: int
     index_dim: int
+    index_top_k: int = 0
 
     @property
     def hidden(self) -> int:

@@ -15,7 +15,8 @@ class CompressedAttention(msgspec.Struct, frozen=True, tag="csa"):
     """One key per token, which is its value too, over a window; every `rate` tokens also become one lasting entry.
 
     rate: 0 where there is only the window. overlap: an entry is made of two windows of tokens, and an indexer with
-    index_heads heads of index_dim picks the entries to attend to (compressed sparse attention); else every entry is
+    index_heads heads of index_dim picks index_top_k entries (0: all) to attend
+    to (compressed sparse attention); else every entry is
     attended to (heavily compressed attention). groups, group_rank: the output projection goes through group_rank
     channels per group of heads. rope: rotary part of a head.
     """
@@ -32,6 +33,7 @@ class CompressedAttention(msgspec.Struct, frozen=True, tag="csa"):
     overlap: bool = False
     index_heads: int = 0
     index_dim: int = 0
+    index_top_k: int = 0
 
     def tensors(self) -> list[Tensor]:
         """Heads and their groups are shared out; what makes keys and entries is whole on every rank."""

@@ -46,6 +46,7 @@ def latent_attention(c: Fields, ranks: Ranks = _DEEPSEEK) -> LatentAttention:
         bias=c.flag("attention_bias", False),
         index_heads=c.size("index_n_heads", default=heads) if heads else 0,
         index_dim=c.size("index_head_dim", default=dim) if dim else 0,
+        index_top_k=c.maybe_size("index_topk", default=2048, least=0) or 0 if heads else 0,
     )
 
 

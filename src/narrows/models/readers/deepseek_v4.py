@@ -88,11 +88,17 @@ def _attention(c: Fields) -> CompressedAttention:
 def _mixers(c: Fields, kinds: list[str]) -> list[CompressedAttention]:
     window, rates = _attention(c), _rates(c)
     index_heads, index_dim = c.size("index_n_heads", default=64), c.size("index_head_dim", default=128)
+    top_k = c.maybe_size("index_topk", default=512, least=0) or 0
     made = {
         SLIDING: window,
         HEAVY: msgspec.structs.replace(window, rate=rates[HEAVY]),
         SPARSE: msgspec.structs.replace(
-            window, rate=rates[SPARSE], overlap=True, index_heads=index_heads, index_dim=index_dim
+            window,
+            rate=rates[SPARSE],
+            overlap=True,
+            index_heads=index_heads,
+            index_dim=index_dim,
+            index_top_k=top_k,
         ),
     }
     return [made[kind] for kind in kinds]
@@ -127,7 +133,7 @@ def read_deepseek_v4(c: Fields) -> ModelSpec:
     hidden, streams = mixers[0].hidden, c.size("hc_mult", default=4, most=1024)
     hyper = hyper_connections(hidden, streams, streams * (2 + streams), 3)
     made = [Layer(mixer, part, PRE_NORMS, hidden, beside=hyper) for mixer, part in zip(mixers, parts, strict=True)]
-    c.read |= {"hc_sinkhorn_iters", "hc_eps", "index_topk", "compress_rope_theta", "expert_dtype", "attention_bias"}
+    c.read |= {"hc_sinkhorn_iters", "hc_eps", "compress_rope_theta", "expert_dtype", "attention_bias"}
     spec = model(
         c, grouped(made), family="deepseek_v4", dialect="deepseek_v4", extra=outside(after=hyper_head(hidden, streams))
     )

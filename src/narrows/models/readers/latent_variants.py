@@ -111,6 +111,8 @@ def read_minimax_m3_vl_text(c: Fields) -> ModelSpec:
         full,
         sparse.size("sparse_num_index_heads", default=c.size("index_n_heads", default=4)),
         sparse.size("sparse_index_dim", default=c.size("index_head_dim", default=128)),
+        sparse.size("sparse_topk_blocks", default=c.size("index_topk_blocks", default=16))
+        * sparse.size("sparse_block_size", default=c.size("index_block_size", default=128)),
     )
     kinds = c.kinds("layer_types", layers, (_SPARSE, FULL))
     if kinds is None and sparse.has("sparse_attention_freq"):

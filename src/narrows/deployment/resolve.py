@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
+from narrows.deployment.split import check_experts, check_split
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
 from narrows.models.mixers import Uncached
 from narrows.models.named import stored_by_name
-from narrows.models.tensors import Tensor
 from narrows.precision import FORMATS, Format, format_of
 from narrows.precision.named import named_scheme
 from narrows.precision.per_tensor import PerTensor
@@ -58,12 +58,21 @@ class Deployment(msgspec.Struct, frozen=True):
     """Tokens of a page of the pool (SGLang); pools are a multiple of it."""
     max_total_tokens: int | None = None
     """Tokens of the pool at most (SGLang); None: what the memory holds."""
+    expert_parallel: int = 1
+    """Ranks of a stage over which experts are shared out one by one; the other ranks cut each expert's width."""
+    attention_data_parallel: int = 1
+    """Replicas of all but the experts, each with sequences of its own and `tensor_parallel` ranks."""
     assumptions: tuple[Text, ...] = ()
 
     @property
     def count(self) -> int:
         """Accelerators in all."""
-        return self.tensor_parallel * self.pipeline_parallel
+        return self.tensor_parallel * self.pipeline_parallel * self.attention_data_parallel
+
+    @property
+    def expert_width_parallel(self) -> int:
+        """In how many pieces the width of an expert is cut: ranks of a stage ÷ expert_parallel."""
+        return self.tensor_parallel * self.attention_data_parallel // self.expert_parallel
 
     @property
     def budget(self) -> int:
@@ -92,6 +101,8 @@ def deploy(
     swa_full: bool = False,
     page_size: int | None = None,
     max_total_tokens: int | None = None,
+    expert_parallel: int = 1,
+    attention_data_parallel: int = 1,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -101,7 +112,7 @@ def deploy(
 
     device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
     kv_cache_dtype is a type of GGML: the type of values, and windows kept whole. page_size, max_total_tokens: of
-    SGLang: tokens of a page, and of its pool at most.
+    SGLang: tokens of a page, and of its pool at most. expert_parallel, attention_data_parallel: see `Deployment`.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -127,6 +138,7 @@ def deploy(
         assumptions.append(Text("the memory of {engine} was not scored on GGUF files", engine=facts.name))
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
+    check_experts(model, tp, expert_parallel, attention_data_parallel)
     assumptions += partitioned(model, tp, facts.name)
     usable = _usable(accelerator, device_memory, assumptions)
     defaults = facts.scheduler_default(usable, accelerator.name)
@@ -183,6 +195,8 @@ def deploy(
         if kv_cache_memory_bytes is None
         else whole("--kv-cache-memory-bytes", kv_cache_memory_bytes, 2**50),
         assumptions=tuple(assumptions),
+        expert_parallel=expert_parallel,
+        attention_data_parallel=attention_data_parallel,
         **chosen,
     )
 
@@ -318,83 +332,3 @@ def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:
             value=given[:40],
         )
     return wanted
-
-
-_UNIT = {
-    "mla": Text("attention heads"),
-    "attention.k": Text("KV heads"),
-    "attention.v": Text("KV heads"),
-    "attention": Text("attention heads"),
-    "csa.o": Text("groups of attention heads"),
-    "csa": Text("attention heads"),
-    "mlp": Text("units of feed-forward width"),
-    "experts": Text("units of expert width"),
-    "shared": Text("units of shared-expert width"),
-    "mamba": Text("state-space channels"),
-    "delta": Text("linear-attention key heads"),
-    "lightning": Text("linear-attention heads"),
-    "conv": Text("convolution channels"),
-    "hybrid_mamba": Text("state-space channels"),
-    "cross.k": Text("KV heads"),
-    "cross.v": Text("KV heads"),
-    "cross": Text("attention heads"),
-    "lru": Text("blocks of the recurrence"),
-    "rwkv": Text("time-mixing channels"),
-    "mlstm": Text("mLSTM heads"),
-}
-_PIECES = Text("pieces of a tensor")
-
-
-def _uneven(tensor: Tensor, tp: int) -> bool:
-    """Whether `tp` ranks cannot share this tensor: KV heads may also be replicated evenly, vocabularies are padded."""
-    if tensor.shards == 1 or tensor.role in ("embedding", "head", "per_layer.embedding") or tensor.shards % tp == 0:
-        return False
-    kv = ("attention.k", "attention.v", "cross.k", "cross.v")
-    return not (tensor.role.startswith(kv) and tp % tensor.shards == 0)
-
-
-def check_split(model: ModelSpec, tp: int, pp: int) -> None:
-    """Refuse a tensor- or pipeline-parallel split that an engine cannot make."""
-    if pp > model.layers:
-        raise BadInput(
-            "--pp is {pp}, and the model has {layers} layers; use at most one stage per layer",
-            pp=pp,
-            layers=model.layers,
-        )
-    if tp == 1:
-        return
-    tensors = [tensor for layer, _ in model.kinds for tensor in layer.applied()]
-    for tensor in tensors:
-        if _uneven(tensor, tp):
-            works = [n for n in range(2, 65) if not any(_uneven(t, n) for t in tensors)]
-            unit = next((name for prefix, name in _UNIT.items() if tensor.role.startswith(prefix)), _PIECES)
-            if works:
-                raise BadInput(
-                    "--tp {tp} does not divide {count} {unit} evenly; use one of: 1, {works}",
-                    tp=tp,
-                    count=tensor.shards,
-                    unit=unit,
-                    works=", ".join(map(str, works)),
-                )
-            raise BadInput(
-                "--tp {tp} does not divide {count} {unit} evenly; use --pp instead",
-                tp=tp,
-                count=tensor.shards,
-                unit=unit,
-            )
-
-
-def stages(layers: int, pipeline_parallel: int) -> list[range]:
-    """Layers of each pipeline stage, as vLLM cuts them: evenly, leftovers one each to the stages before the last.
-
-    Source: vLLM `get_pp_indices` (vllm/distributed/utils.py, Apache-2.0).
-    """
-    base, left = divmod(layers, pipeline_parallel)
-    sizes = [base] * pipeline_parallel
-    for i in range(2, left + 2):
-        sizes[-i] += 1
-    found, first = [], 0
-    for size in sizes:
-        found.append(range(first, first + size))
-        first += size
-    return found

@@ -1,0 +1,8 @@
+"""Deployment: a model on accelerators, with parallelism, precision and an engine's flags resolved."""
+
+from __future__ import annotations
+
+from narrows.deployment.resolve import MOST_LENGTH, Deployment, deploy, whole
+from narrows.deployment.split import check_experts, check_split, stages
+
+__all__ = ["MOST_LENGTH", "Deployment", "check_experts", "check_split", "deploy", "stages", "whole"]

@@ -1,0 +1,120 @@
+"""How a model is cut over devices: what tensor parallelism can share out evenly, and the stages of a pipeline."""
+
+from __future__ import annotations
+
+from narrows.models import ModelSpec
+from narrows.models.tensors import Tensor
+from narrows.text import BadInput, Text
+
+_UNIT = {
+    "mla": Text("attention heads"),
+    "attention.k": Text("KV heads"),
+    "attention.v": Text("KV heads"),
+    "attention": Text("attention heads"),
+    "csa.o": Text("groups of attention heads"),
+    "csa": Text("attention heads"),
+    "mlp": Text("units of feed-forward width"),
+    "experts": Text("units of expert width"),
+    "shared": Text("units of shared-expert width"),
+    "mamba": Text("state-space channels"),
+    "delta": Text("linear-attention key heads"),
+    "lightning": Text("linear-attention heads"),
+    "conv": Text("convolution channels"),
+    "hybrid_mamba": Text("state-space channels"),
+    "cross.k": Text("KV heads"),
+    "cross.v": Text("KV heads"),
+    "cross": Text("attention heads"),
+    "lru": Text("blocks of the recurrence"),
+    "rwkv": Text("time-mixing channels"),
+    "mlstm": Text("mLSTM heads"),
+}
+_PIECES = Text("pieces of a tensor")
+
+
+def _uneven(tensor: Tensor, tp: int) -> bool:
+    """Whether `tp` ranks cannot share this tensor: KV heads may also be replicated evenly, vocabularies are padded."""
+    if tensor.shards == 1 or tensor.role in ("embedding", "head", "per_layer.embedding") or tensor.shards % tp == 0:
+        return False
+    kv = ("attention.k", "attention.v", "cross.k", "cross.v")
+    return not (tensor.role.startswith(kv) and tp % tensor.shards == 0)
+
+
+def check_split(model: ModelSpec, tp: int, pp: int) -> None:
+    """Refuse a tensor- or pipeline-parallel split that an engine cannot make."""
+    if pp > model.layers:
+        raise BadInput(
+            "--pp is {pp}, and the model has {layers} layers; use at most one stage per layer",
+            pp=pp,
+            layers=model.layers,
+        )
+    if tp == 1:
+        return
+    tensors = [tensor for layer, _ in model.kinds for tensor in layer.applied()]
+    for tensor in tensors:
+        if _uneven(tensor, tp):
+            works = [n for n in range(2, 65) if not any(_uneven(t, n) for t in tensors)]
+            unit = next((name for prefix, name in _UNIT.items() if tensor.role.startswith(prefix)), _PIECES)
+            if works:
+                raise BadInput(
+                    "--tp {tp} does not divide {count} {unit} evenly; use one of: 1, {works}",
+                    tp=tp,
+                    count=tensor.shards,
+                    unit=unit,
+                    works=", ".join(map(str, works)),
+                )
+            raise BadInput(
+                "--tp {tp} does not divide {count} {unit} evenly; use --pp instead",
+                tp=tp,
+                count=tensor.shards,
+                unit=unit,
+            )
+
+
+def stages(layers: int, pipeline_parallel: int) -> list[range]:
+    """Layers of each pipeline stage, as vLLM cuts them: evenly, leftovers one each to the stages before the last.
+
+    Source: vLLM `get_pp_indices` (vllm/distributed/utils.py, Apache-2.0).
+    """
+    base, left = divmod(layers, pipeline_parallel)
+    sizes = [base] * pipeline_parallel
+    for i in range(2, left + 2):
+        sizes[-i] += 1
+    found, first = [], 0
+    for size in sizes:
+        found.append(range(first, first + size))
+        first += size
+    return found
+
+
+def check_experts(model: ModelSpec, tp: int, expert_parallel: int, replicas: int) -> None:
+    """Refuse to share out experts that are not there, or over ranks that are not there."""
+    for name, value in (("expert_parallel", expert_parallel), ("attention_data_parallel", replicas)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 4096:
+            raise BadInput(
+                "{name} is {value}; it must be a whole number from 1 to 4096", name=name, value=str(value)[:40]
+            )
+    if expert_parallel == 1 and replicas == 1:
+        return
+    experts = [t for layer, _ in model.kinds for t in layer.applied() if t.role.startswith("experts.")]
+    if not experts:
+        raise BadInput(
+            "{model} has no experts, so there is nothing that replicas or ranks could share; use --tp", model=model.name
+        )
+    ranks = tp * replicas
+    if ranks % expert_parallel:
+        raise BadInput(
+            "experts cannot be shared out over {parallel} of {ranks} ranks; use a divisor of {ranks}",
+            parallel=expert_parallel,
+            ranks=ranks,
+        )
+    width = ranks // expert_parallel
+    for tensor in experts:
+        if tensor.copies % expert_parallel or (tensor.shards > 1 and tensor.shards % width):
+            raise BadInput(
+                "{experts} experts of {shards} units of width cannot be shared out over {parallel} ranks with each "
+                "expert cut in {width}",
+                experts=tensor.copies,
+                shards=tensor.shards,
+                parallel=expert_parallel,
+                width=width,
+            )

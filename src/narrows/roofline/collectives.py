@@ -1,0 +1,173 @@
+"""What a collective takes: from measured tables where the device or one like it was measured, else a law of the link.
+
+The law is that of Hockney with a soft corner: t = (α^p + (f·S/(e·w))^p)^(1/p) with α = a0 + a1·(ranks − 1) and
+e = e0·(2/ranks)^g; w: bytes/s of the link on paper, S: bytes that a rank holds before, f: the share of them that must
+pass its link: 2(n−1)/n of an all-reduce, n−1 of an all-gather (S is its share), (n−1)/n of the others, 1 of a send.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cache
+from math import exp, log
+from typing import Any, NamedTuple, cast
+
+from narrows.calibration.collectives import CollectiveTable, collective_tables
+from narrows.calibration.laws import Law, law
+from narrows.deployment import Deployment
+from narrows.hardware import Accelerator, accelerators
+from narrows.roofline.link import Link, link_of, twins
+from narrows.step import Collective, Operator
+
+CUSTOM_LIMIT = 8 * 2**20
+"""Largest message of the all-reduce that vLLM and SGLang bring with them (max_size of CustomAllreduce, vLLM 0.4 on)."""
+CUSTOM_RANKS = (2, 4, 6, 8)
+"""Ranks that it supports; more than two must all reach each other by NVLink or Infinity Fabric."""
+
+
+class NetworkTime(NamedTuple):
+    """Seconds of one collective: time = network (bytes at the speed reached) + overhead (latency of an empty message).
+
+    library: what an engine would use, the fastest of those that apply. measured: read from a table of this device.
+    low, high: 80 % of the measured times lie between these multiples of `time`.
+    """
+
+    time: Any
+    network: Any
+    overhead: Any
+    library: str
+    measured: bool
+    low: float
+    high: float
+
+
+def traffic(op: str, ranks: int) -> float:
+    """Share of the bytes that one rank holds before which must pass its link at least."""
+    if op == "all_reduce":
+        return 2 * (ranks - 1) / ranks
+    if op == "all_gather":
+        return ranks - 1
+    return 1.0 if op == "send" else (ranks - 1) / ranks
+
+
+def law_time(message: Any, op: str, ranks: int, link: Link, values: dict[str, float]) -> Any:
+    """Seconds by the law of the link; message: bytes, a number or an array."""
+    alpha = values["a0"] + values["a1"] * (ranks - 1)
+    moved = message * traffic(op, ranks) / (link.bandwidth * values["e0"] * (2 / ranks) ** values["g"])
+    return (alpha ** values["p"] + moved ** values["p"]) ** (1 / values["p"])
+
+
+class Curve:
+    """Seconds by bytes, straight between the points in logarithms; constant below them, proportional above."""
+
+    def __init__(self, sizes: tuple[int, ...], seconds: tuple[float, ...]) -> None:
+        self.x = [log(size) for size in sizes]
+        self.y = [log(second) for second in seconds]
+        self.alpha = min(seconds)
+
+    def __call__(self, message: Any) -> Any:
+        """Seconds; message: bytes, a number or an array."""
+        if hasattr(message, "__len__"):
+            import numpy as np
+
+            x = np.log(np.maximum(message, 1.0))
+            return np.exp(np.interp(x, self.x, self.y) + np.maximum(x - self.x[-1], 0.0))
+        x = log(max(message, 1))
+        if x >= self.x[-1]:
+            return exp(self.y[-1] + x - self.x[-1])
+        if x <= self.x[0]:
+            return exp(self.y[0])
+        i = bisect_right(self.x, x)
+        share = (x - self.x[i - 1]) / (self.x[i] - self.x[i - 1])
+        return exp(self.y[i - 1] + share * (self.y[i] - self.y[i - 1]))
+
+
+@cache
+def _curves(device: Accelerator, op: str, library: str, nodes: int) -> tuple[str, dict[int, Curve]]:
+    """Tables of the device or of one built into machines alike, by ranks; the id of the one measured."""
+    tables = [t for t in collective_tables() if (t.op, t.library, t.nodes) == (op, library, nodes)]
+    measured = {table.device for table in tables}
+    for other in twins(device, tuple(d for d in accelerators() if d.id in measured)):
+        return other.id, {t.ranks: curve_of(t) for t in tables if t.device == other.id}
+    return "", {}
+
+
+def curve_of(table: CollectiveTable) -> Curve:
+    """The curve through a table."""
+    return Curve(table.bytes, tuple(1e-6 * time for time in table.microseconds))
+
+
+@cache
+def _law(op: str, library: str, kind: str) -> Law:
+    return law("collectives", f"{op} {library}", (kind, "any"))
+
+
+@cache
+def _interval(own: bool) -> Law:
+    return law("collectives", "table", ("any" if own else "twin",))
+
+
+def _by(library: str, op: str, ranks: int, message: Any, device: Accelerator, link: Link) -> NetworkTime | None:
+    """The time with one library: of the table, between two tables, or of the law; None where it does not exist."""
+    found, curves = _curves(device, op, library, 2 if link.kind == "between nodes" else 1)
+    span = [n for n in sorted(curves) if n <= ranks][-1:] + [n for n in sorted(curves) if n >= ranks][:1]
+    if len(span) == 2:
+        few, many = span
+        time, alpha = curves[few](message), curves[few].alpha
+        if few != many:
+            share = log(ranks / few) / log(many / few)
+            time = time ** (1 - share) * curves[many](message) ** share
+            alpha = alpha ** (1 - share) * curves[many].alpha ** share
+        # how slots are wired differs from host to host as much as from device to device
+        wired = found != device.id and link.kind == "PCIe"
+        row = _law(op, library, "PCIe") if wired else _interval(found == device.id)
+        return NetworkTime(time, time - alpha, alpha, library, found == device.id, row.low, row.high)
+    try:
+        row = _law(op, library, link.kind)
+    except KeyError:
+        return None
+    time = law_time(message, op, ranks, link, row.values)
+    alpha = row.values["a0"] + row.values["a1"] * (ranks - 1)
+    return NetworkTime(time, time - alpha, alpha, library, False, row.low, row.high)
+
+
+def libraries(engine: str, graphs: bool, op: str, ranks: int, link: Link) -> tuple[str, ...]:
+    """Libraries that an engine has for an operation, its own first."""
+    if op != "all_reduce" or engine not in ("vllm", "sglang") or ranks not in CUSTOM_RANKS:
+        return ("nccl",)
+    if ranks > 2 and link.kind not in ("NVLink switch", "mesh"):
+        return ("nccl",)
+    return ("custom" if graphs else "custom eager", "nccl")
+
+
+def collective_time(shape: Collective, device: Accelerator, engine: str = "vllm", graphs: bool = True) -> NetworkTime:
+    """Seconds of one collective among accelerators of a kind; message: a number or an array. Raises BadInput.
+
+    Of the libraries that apply the faster one is taken, message by message; its own all-reduce up to CUSTOM_LIMIT.
+    """
+    link = link_of(device, shape.ranks)
+    message = cast(Any, shape.message)
+    best: NetworkTime | None = None
+    for library in reversed(libraries(engine, graphs, shape.op, shape.ranks, link)):
+        one = _by(library, shape.op, shape.ranks, message, device, link)
+        if one is None:
+            continue
+        if best is None:
+            best = one
+        elif hasattr(message, "__len__"):
+            import numpy as np
+
+            own = (message <= CUSTOM_LIMIT) & (one.time < best.time)
+            alpha = np.where(own, one.overhead, best.overhead)
+            time = np.where(own, one.time, best.time)
+            best = best._replace(time=time, overhead=alpha, network=time - alpha)
+        elif message <= CUSTOM_LIMIT and one.time < best.time:
+            best = one
+    assert best is not None  # NCCL has a law for every link
+    return best
+
+
+def network_time(operator: Operator, deployment: Deployment) -> NetworkTime:
+    """Seconds of one of the operator's collectives as the deployment's engine makes it."""
+    assert isinstance(operator.shape, Collective)
+    return collective_time(operator.shape, deployment.accelerator, deployment.engine.name, deployment.graphs)

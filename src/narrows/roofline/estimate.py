@@ -1,0 +1,96 @@
+"""How long a step takes on a deployment, and what bounds it: each operator by its law, one after another.
+
+Operators of a step run one after another on a stream, so that times add up; what the engine does beside them
+(scheduling, sampling, launches that wait for the host) comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import exp, log
+
+from narrows.deployment import Deployment
+from narrows.roofline.cost import Costs
+from narrows.roofline.timed import Cause, StepEstimate, Timed
+from narrows.step import Batch, Operator, plan_of
+
+CAUSES: tuple[Cause, ...] = ("compute", "memory bandwidth", "interconnect", "overhead")
+
+
+def timed(operator: Operator, costs: Costs) -> Timed:
+    """An operator with its time and what bounds it: the largest of its parts. Raises BadInput as `Costs` does."""
+    found = costs(operator)
+    parts = (found.compute, found.memory, found.network, found.overhead)
+    return Timed(
+        operator=operator,
+        time=found.time,
+        compute=found.compute,
+        memory=found.memory,
+        network=found.network,
+        overhead=found.overhead,
+        bound=CAUSES[parts.index(max(parts))],
+        low=found.time * found.low,
+        high=found.time * found.high,
+    )
+
+
+def split(one: Timed) -> dict[Cause, float]:
+    """The seconds of one operator by cause: its latency, and the rest to the largest of its other parts."""
+    parts: dict[Cause, float] = {"compute": one.compute, "memory bandwidth": one.memory, "interconnect": one.network}
+    overhead = min(one.overhead, one.time)
+    return {max(parts, key=lambda cause: parts[cause]): one.time - overhead, "overhead": overhead}
+
+
+def combined(operators: Iterable[Timed], overhead: float = 0.0) -> tuple[float, float, float]:
+    """Time of a step and its 80 % interval.
+
+    Errors of one law on one device are correlated, so that the logarithms of the intervals are averaged, weighted by
+    time; they do not cancel as independent ones would.
+    """
+    found = [(one.time * one.operator.count, one) for one in operators if one.time]
+    time = sum(seconds for seconds, _ in found) + overhead
+    if not time:
+        return 0.0, 0.0, 0.0
+    low = sum(seconds * log(one.low / one.time) for seconds, one in found) / time
+    high = sum(seconds * log(one.high / one.time) for seconds, one in found) / time
+    return time, time * exp(low), time * exp(high)
+
+
+def summed(operators: tuple[Timed, ...], overhead: float = 0.0) -> StepEstimate:
+    """A step of operators, and what the engine adds (seconds)."""
+    time, low, high = combined(operators, overhead)
+    shares: dict[Cause, float] = dict.fromkeys(CAUSES, 0.0)
+    shares["overhead"] = overhead
+    for one in operators:
+        for cause, seconds in split(one).items():
+            shares[cause] += seconds * one.operator.count
+    bound = max(CAUSES, key=lambda cause: shares[cause])
+    return StepEstimate(operators, overhead, time, low, high, shares, bound)
+
+
+def engine_adds(deployment: Deployment, batch: Batch) -> float:
+    """Seconds that the engine adds to a step. Fields of the batch may be arrays."""
+    try:
+        from narrows.roofline.engine_overhead import overhead  # type: ignore[import-not-found]
+    except ImportError:
+        return 0.0
+    return overhead(deployment, batch)  # type: ignore[no-any-return]
+
+
+class Estimator:
+    """A deployment compiled once, to be estimated batch after batch."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.plan = plan_of(deployment)
+        self.costs = Costs(deployment)
+
+    def estimate(self, batch: Batch) -> StepEstimate:
+        """One step of the engine. Raises BadInput as `Costs` does."""
+        operators = tuple(timed(operator, self.costs) for operator in self.plan.operators(batch))
+        return summed(operators, engine_adds(self.deployment, batch))
+
+
+def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:
+    """One step of an engine. For many of one deployment use `Estimator`. Raises BadInput as `Costs` does."""
+    return Estimator(deployment).estimate(batch)

@@ -1,0 +1,89 @@
+"""How long the routed experts of a layer take as one fused operator.
+
+    t = launch + sorting + (tc^p + tm^p)^(1/p) + ta
+
+tm: weights of the experts that are touched ÷ the share of bandwidth reached. tc: FLOPs ÷ the share of peak reached,
+where each touched expert's rows are filled up to tiles (`tile` rows more each), narrow experts fall short
+(`narrow`) and few tiles do not fill the device. ta: hidden states and what is between the products, which these
+kernels write out; rows of experts on other ranks pass through some of them too (`elsewhere`).
+
+Which kernel an engine takes depends on the device and the precision; the laws hold for the one that vLLM takes:
+Triton for bf16 on Ampere, Ada and Hopper, and for fp8 on Ada; CUTLASS (FlashInfer) for fp8 on Hopper and for bf16, fp8
+and fp4 on Blackwell with GDDR; TensorRT-LLM's on Blackwell with HBM; Marlin or Triton where weights of 4 bits meet
+activations of 16. Plain arithmetic, so that numpy arrays may stand in the shape's fields; numpy is not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from narrows.calibration.laws import Law, law
+from narrows.hardware import Accelerator
+from narrows.roofline.arithmetic import joined, larger, resident_share
+from narrows.roofline.timed import Parts
+from narrows.step import Experts, Operator
+
+ACTIVATION_BYTES = 2
+"""Hidden states are 16 bits wide between the products."""
+TILE_ELEMENTS = 128 * 128
+"""Outputs that a multiprocessor computes at a time."""
+
+
+def experts_law(operator: Operator, devices: Sequence[str], engine: str = "") -> Law:
+    """The law of an experts operator by the precision of its weights and activations.
+
+    devices: `device_keys` of the device. Raises TypeError where the shape is not experts'.
+    """
+    return law("experts", "experts", devices, format_of(_shape(operator)), engine)
+
+
+def format_of(shape: Experts) -> str:
+    """What the kernel multiplies: `bf16`, `fp8` (a scale per column or tensor), `fp8 blocks`, `fp4`, or `w4a16`
+    (weights of few bits, activations of 16).
+    """
+    if shape.activation_bits >= 16:
+        return "bf16" if shape.weight_bits >= 16 else "w4a16"
+    if shape.activation_bits >= 8:
+        return "fp8 blocks" if shape.weight_bits > 8 else "fp8"
+    return "fp4"
+
+
+def experts_time(operator: Operator, device: Accelerator, law: Law, cold: bool = True) -> Parts:
+    """Seconds of the routed experts of one layer on one rank (`operator.shape`, an Experts) on a device.
+
+    law: of `experts_law`. cold: weights come from device memory, as in a step, where every layer has its own;
+    benchmarks find few weights in L2 again (cold=False). Fields of the shape may be numpy arrays.
+    Raises BadInput where the device states no peak for the precision; TypeError where the shape is not experts'.
+    """
+    shape, value = _shape(operator), law.values
+    rows = rows_of(shape)
+    size = shape.matrices * shape.hidden * shape.intermediate
+    weights = shape.touched * size * (shape.weight_bits / 8)
+    memory = weights / (value["bandwidth"] * device.memory_bandwidth)
+    if not cold and device.l2_bytes and device.sm_count:
+        held = resident_share(weights, value["resident"] * device.l2_bytes, value["resident_sharpness"])
+        memory = memory * (1 - held) + held * weights / (value["resident_rate"] * device.sm_count)
+    filled = rows + shape.touched * value["tile"]
+    compute = 2.0 * filled * size / (value["peak"] * device.peak(operator.precision))
+    compute = compute * (1 + value["narrow"] / shape.intermediate)
+    if device.sm_count and not device.is_cpu:
+        compute = compute * (1 + value["wave"] * device.sm_count * TILE_ELEMENTS / (filled * shape.hidden))
+    elsewhere = larger(shape.tokens * shape.top_k - rows, 0.0)
+    passing = rows + elsewhere * value["elsewhere"]
+    activations = shape.tokens * shape.hidden + passing * (shape.matrices * shape.intermediate + 2 * shape.hidden)
+    around = activations * ACTIVATION_BYTES / (value["activation_bandwidth"] * device.memory_bandwidth)
+    overhead = value["launch"] + value["sorting"] * shape.all_experts
+    time = overhead + joined(value["sharpness"], compute, memory) + around
+    return Parts(time, compute, memory + around, overhead)
+
+
+def rows_of(shape: Experts) -> Any:
+    """Rows that the experts of this rank compute: an even share of tokens × top_k, times how loaded the rank is."""
+    return shape.tokens * shape.top_k * shape.experts / shape.all_experts * shape.load
+
+
+def _shape(operator: Operator) -> Experts:
+    if not isinstance(operator.shape, Experts):
+        raise TypeError(f"{operator.name} is no experts")
+    return operator.shape
