@@ -13,6 +13,7 @@ from narrows.answers.explain import Explanation
 from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
 from narrows.answers.measure import MachineMeasured
+from narrows.answers.measure_model import ModelMeasured
 from narrows.answers.models import ModelDetail, ModelList
 
 FOLDER = Path(__file__).resolve().parent.parent / "schema"
@@ -26,6 +27,7 @@ ANSWERS: dict[str, type[Printed]] = {
     "explain": Explanation,
     "accuracy": Accuracy,
     "measure-machine": MachineMeasured,
+    "measure-model": ModelMeasured,
 }
 
 

@@ -23,6 +23,7 @@ from narrows.answers.gpus import gpus
 from narrows.answers.measure import MachineMeasured, measure_machine
 from narrows.calibration.curve import curve_of, measured_curve, values_of
 from narrows.calibration.laws import Law, law, measured_laws
+from narrows.deployment import deploy
 from narrows.hardware import find_accelerator
 from narrows.hardware.this_machine import machine, machine_path
 from narrows.measure import disk as disks
@@ -36,9 +37,13 @@ from narrows.measure.memory import bandwidths, first_touch, working_sets
 from narrows.measure.numpy_library import Numpy
 from narrows.measure.timing import Action, Pace, sample
 from narrows.measure.torch_library import Torch
+from narrows.models import load_model
 from narrows.report import charts
 from narrows.report.measure_chart import machine_chart
 from narrows.roofline import roof
+from narrows.roofline.cost import Costs
+from narrows.roofline.step_time import StepTime
+from narrows.step import Batch, Gemm, plan_of
 from narrows.text import BadInput
 from narrows.units import GIB, KIB, MIB
 
@@ -722,3 +727,20 @@ def test_torch_multiplies_reads_and_copies_on_the_processor_as_on_a_device() -> 
     library.touching(bytearray(8192))()
     library.settle()
     library.close()
+
+
+def test_the_roofline_of_this_machine_goes_by_its_own_curve() -> None:
+    measured()
+    spec = load_model("qwen2.5-0.5b")
+    deployment = deploy(spec, find_accelerator("this-machine"), max_length=512)
+    costs = Costs(deployment)
+    product = next(
+        one
+        for one in plan_of(deployment).operators(Batch.prefill(256))
+        if isinstance(one.shape, Gemm) and one.shape.m > 1
+    )
+    curve = measured_curve(product.precision)
+    assert curve is not None and isinstance(product.shape, Gemm)
+    assert costs(product).time == pytest.approx(curve.seconds(product.shape.m, product.shape.k, product.shape.n))
+    # tables over rows ask with arrays
+    assert StepTime(deployment).step(Batch.decode(4, 100)) > 0

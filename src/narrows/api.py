@@ -11,6 +11,7 @@ from narrows.answers.explain import explain
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
 from narrows.answers.measure import measure_machine
+from narrows.answers.measure_model import measure_model
 from narrows.answers.models import model, models
 from narrows.models import load_model
 from narrows.report.render import answer_html, answer_text
@@ -28,6 +29,7 @@ __all__: list[Any] = [
     "gpus",
     "load_model",
     "measure_machine",
+    "measure_model",
     "model",
     "models",
 ]

@@ -18,6 +18,7 @@ from narrows.measure.compute import Product
 from narrows.measure.contention import Conditions
 from narrows.measure.devices import AllReduce, Transfer
 from narrows.measure.disk import Disk
+from narrows.measure.kernels import Kernel
 from narrows.measure.machine import BUDGET, Probed, Told, probe
 from narrows.measure.memory import Bandwidth
 from narrows.quantity import Quantity
@@ -47,9 +48,9 @@ class MachineMeasured(Answer, frozen=True, kw_only=True):
 
     device: as torch names it; count: how many of its kind; name: as system or driver call it; datasheet: its entry in
     the catalogue. bandwidth: of reading more than any cache holds, and its share of the data sheet's. products: every
-    matrix product that was timed; bandwidths: by working set. launch: of the smallest operation as it is issued;
-    round_trip: as it is waited for. first_touch: B/s of memory fresh from the system. stored: whether it was kept as
-    `this-machine`, in the file `store`; reason: why not.
+    matrix product that was timed; bandwidths: by working set. kernels: what else a decoder runs. launch: of the
+    smallest operation as it is issued; round_trip: as it is waited for. first_touch: B/s of memory fresh from the
+    system. stored: whether it was kept as `this-machine`, in the file `store`; reason: why not.
     """
 
     schema: str = "narrows.measure-machine/1"
@@ -68,6 +69,7 @@ class MachineMeasured(Answer, frozen=True, kw_only=True):
     bandwidth_share: float | None
     products: tuple[Product, ...]
     bandwidths: tuple[Bandwidth, ...]
+    kernels: tuple[Kernel, ...]
     launch: Quantity
     round_trip: Quantity
     first_touch: Quantity | None
@@ -167,6 +169,7 @@ def _answer(
         bandwidth_share=read.value / sheet.memory_bandwidth if sheet else None,
         products=found.products,
         bandwidths=found.bandwidths,
+        kernels=found.kernels,
         launch=found.launch,
         round_trip=found.round_trip,
         first_touch=found.first_touch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -51,6 +51,19 @@ def _between(points: Sequence[tuple[float, float]], x: float) -> float:
     return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
 
 
+def along(values: Mapping[str, float], x: float, rate: bool = False) -> float:
+    """Seconds (rate: per second) at size `x` of what was measured at the sizes that `values` are named by.
+
+    A power law between two sizes. Below the least, as at it; beyond the largest, seconds grow as the size does, and
+    rates stay.
+    """
+    points = sorted((int(name), value) for name, value in values.items() if name.isdigit())
+    last, value = points[-1]
+    if x > last and not rate:
+        return value * x / last
+    return math.exp(_between([(math.log(size), math.log(at)) for size, at in points], math.log(max(x, 1))))
+
+
 def values_of(points: Iterable[tuple[int, int, int, float]]) -> dict[str, float]:
     """The coefficients of a `Law` from (m, k, n, seconds): `4096x4096@16` → seconds."""
     return {f"{k}x{n}@{m}": seconds for m, k, n, seconds in points}
@@ -66,9 +79,15 @@ def curve_of(law: Law) -> Curve:
     return Curve(tuple((size, tuple(sorted(by_size[size]))) for size in sorted(by_size)), law.low, law.high)
 
 
+def measured_row(precision: str) -> Law | None:
+    """The law of products measured on this machine at a precision (`bf16`, `fp32`, …), or None."""
+    return next(
+        (row for row in measured_laws(CURVES) if (row.operator, row.precision) == ("gemm", precision)),
+        None,
+    )
+
+
 def measured_curve(precision: str) -> Curve | None:
-    """The curve measured on this machine at a precision (`bf16`, `fp32`, …), or None."""
-    for row in measured_laws(CURVES):
-        if row.operator == "gemm" and row.precision == precision:
-            return curve_of(row)
-    return None
+    """The same as a curve."""
+    row = measured_row(precision)
+    return curve_of(row) if row else None

@@ -54,6 +54,38 @@ def _machine(
     return 0 if answer.stored or no_store else 1
 
 
+def _model(
+    model: str,
+    device: str | None,
+    precision: tuple[str, ...],
+    prompt: tuple[int, ...],
+    batch: tuple[int, ...],
+    context: tuple[int, ...],
+    seconds: float,
+    as_json: bool,
+    plot: str | None,
+) -> int:
+    from narrows.answers.measure_model import measure_model
+
+    answer = measure_model(
+        model,
+        device=device,
+        precision=precision,
+        prompt=prompt,
+        batch=batch,
+        context=context,
+        seconds=seconds,
+        progress=_watching(),
+    )
+    emit(answer, as_json)
+    if plot is not None:
+        from narrows.report.charts import save
+        from narrows.report.measure_model_chart import decoder_chart
+
+        save(decoder_chart(answer), plot)
+    return 0 if answer.agrees else 1
+
+
 def _commands() -> list[click.Command]:
     machine = click.Command(
         "machine",
@@ -76,7 +108,28 @@ def _commands() -> list[click.Command]:
             lang(),
         ],
     )
-    return [machine]
+    model = click.Command(
+        "model",
+        callback=_model,
+        help=_(
+            "Run the decoder of MODEL (a folder, or a config.json: then with random weights) through torch and "
+            "transformers, and compare prefill and decode with what the measurement of this machine predicts. "
+            "Exit 0: they agree, 1: they do not, 2: bad input."
+        ),
+        params=[
+            click.Argument(["model"]),
+            option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
+            option("--precision", multiple=True, help=_("bf16, fp32, fp16. Default: fp32 and bf16.")),
+            option("--prompt", type=int, multiple=True, help=_("Length of a prefill. Default: 32, 128, 512.")),
+            option("--batch", type=int, multiple=True, help=_("Sequences that decode. Default: 1 to 32.")),
+            option("--context", type=int, multiple=True, help=_("Cached tokens. Default: 128, 1024.")),
+            option("--seconds", type=float, default=300, show_default=True, help=_("Time for all points together.")),
+            as_json(),
+            plot(),
+            lang(),
+        ],
+    )
+    return [machine, model]
 
 
 command = click.Group(

@@ -87,6 +87,10 @@ def laws_of(found: Probed, date: str) -> dict[str, list[msgspec.Raw]]:
         if rates:
             values = {str(one.working_set): one.bandwidth.value for one in rates}
             rows.append(Law(operation, THIS_MACHINE, values, 1.0, 1.0, len(rates), "measured", source))
+    for kind, at in dict.fromkeys((one.operation, one.precision) for one in found.kernels):
+        of = [one for one in found.kernels if (one.operation, one.precision) == (kind, at)]
+        values = {"seconds" if kind == "eager" else str(one.size): one.time.value for one in of}
+        rows.append(Law(kind, THIS_MACHINE, values, 1.0, 1.0, len(of), f"measured with {library}", source, at))
     launch = {"issued": found.launch.value, "waited": found.round_trip.value}
     rows.append(Law("launch", THIS_MACHINE, launch, 1.0, 1.0, 1, f"measured with {library}", source))
     return {CURVES: [msgspec.Raw(msgspec.json.encode(row)) for row in rows]}

@@ -14,6 +14,7 @@ from narrows.measure.compute import Product, peaks, rows, squares
 from narrows.measure.contention import Conditions, Counters, Watch, counters
 from narrows.measure.devices import AllReduce, Transfer, all_reduces, transfers
 from narrows.measure.disk import Disk, disk
+from narrows.measure.kernels import Kernel, kernels
 from narrows.measure.library import Library
 from narrows.measure.memory import (
     Bandwidth,
@@ -34,7 +35,7 @@ from narrows.units import GIB, MIB
 BUDGET = 80.0
 """Seconds for all probes together; loading the libraries and one last repeat come on top."""
 
-_SHARES = {"squares": 18, "rows": 26, "memory": 14, "small": 2, "devices": 4, "disk": 16}
+_SHARES = {"squares": 18, "rows": 26, "memory": 14, "kernels": 12, "small": 2, "devices": 4, "disk": 16}
 
 Told = Callable[[float, Text], None]
 """Called with the share that is done and what is being done."""
@@ -59,6 +60,7 @@ class Probed(msgspec.Struct, frozen=True):
     cache: int
     products: tuple[Product, ...]
     bandwidths: tuple[Bandwidth, ...]
+    kernels: tuple[Kernel, ...]
     launch: Quantity
     round_trip: Quantity
     first_touch: Quantity | None
@@ -192,6 +194,8 @@ def _probed(
     if gpu is None and "fp16" in curve and len(curve) > 2:
         curve.remove("fp16")  # processors serve bf16 or fp32
     products += rows(library, curve, part, room, cache, step)
+    part, step = stage("kernels", Text("attention and elementwise kernels"))
+    small = kernels(library, curve, part, room, step) if isinstance(library, Torch) else []
     conditions = watch.stop(width([one.time for one in products] + [one.bandwidth for one in moved]))
     buses: list[Transfer] = []
     sums: list[AllReduce] = []
@@ -218,6 +222,7 @@ def _probed(
         cache=cache,
         products=tuple(products),
         bandwidths=tuple(moved),
+        kernels=tuple(small),
         launch=launch,
         round_trip=trip,
         first_touch=touched,

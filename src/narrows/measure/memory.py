@@ -61,7 +61,7 @@ def bandwidths(
         candidates = []
         for library in libraries:
             kernels = [("read", name, run, size * library.passes(size)) for name, run in library.reading(size).items()]
-            if size >= 16 * MIB:
+            if size >= 16 * MIB or library.device == "cpu":
                 kernels.append(("copy", "copy", library.copying(size), size))
                 kernels.append(("add", "add", library.adding(size), size))
             for operation, kernel, run, moved in kernels:

@@ -16,6 +16,7 @@ _REPORTS = {
     "GpuList": ("narrows.report.gpus", "gpus_report"),
     "Accuracy": ("narrows.report.accuracy", "accuracy_report"),
     "MachineMeasured": ("narrows.report.measure", "machine_report"),
+    "ModelMeasured": ("narrows.report.measure_model", "decoder_report"),
     "Explanation": ("narrows.report.explain", "explain_report"),
 }
 

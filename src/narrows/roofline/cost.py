@@ -15,6 +15,7 @@ from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
 from narrows.roofline.gemm import spread
 from narrows.roofline.host import host_time
+from narrows.roofline.measured import measured_law, measured_time
 from narrows.roofline.plain import plain_time
 from narrows.roofline.timed import Parts
 from narrows.step import AttentionShape, Collective, Elementwise, Experts, Gemm, Operator, Scan
@@ -112,6 +113,9 @@ class Costs:
         return self._laws[key]
 
     def _find(self, operator: Operator) -> tuple[LawTime, Law]:
+        own = measured_law(operator, self.device)
+        if own is not None:
+            return measured_time, own
         if self.device.is_cpu:
             return host_time, law("cpu", "cpu", self._keys, operator.precision, self.engine)
         kind = _kind(_KINDS[type(operator.shape)])
