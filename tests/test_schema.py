@@ -15,6 +15,7 @@ from narrows.answers.calibration import calibration
 from scripts.schema import ANSWERS, FOLDER, rendered
 
 from .test_measure import measured
+from .test_measure_model import modelled
 
 LOGS = Path(__file__).parent / "data" / "logs"
 
@@ -35,6 +36,7 @@ def answers() -> dict[str, Printed]:
         "explain": api.explain(),
         "accuracy": api.accuracy("memory"),
         "measure-machine": measured(),
+        "measure-model": modelled(precision=["fp32"]),
     }
 
 

@@ -67,7 +67,7 @@ class ModelMeasured(Answer, frozen=True, kw_only=True):
 
     parameters: of the decoder; random: its weights are random. median_error, p90_error: of |predicted ÷ measured − 1|.
     verdicts, right: points whose verdict is clear, and those of them that agree. agrees: all do, and the median error
-    is at most 20 %.
+    is at most 20 %. drift: median over the points; median_error_now: of the predictions times their drift.
     """
 
     schema: str = "narrows.measure-model/1"
@@ -84,6 +84,7 @@ class ModelMeasured(Answer, frozen=True, kw_only=True):
     right: int
     agrees: bool
     drift: float
+    median_error_now: float
     conditions: Conditions
 
 
@@ -239,6 +240,7 @@ def _answer(
         right=sum(clear),
         agrees=all(clear) and median(errors) <= GOOD,
         drift=median([one.drift for one in points]),
+        median_error_now=median([abs((1 + one.error) * one.drift - 1) for one in points]),
         conditions=conditions,
         assumptions=(*notes, *_how(random)),
         sources=(this_machine().source, machine_path()),

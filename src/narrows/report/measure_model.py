@@ -53,9 +53,10 @@ def _verdict(answer: ModelMeasured) -> list[Part]:
         Paragraph(_("not quiet: {reason}").format(reason=say(reason)), "bad") for reason in answer.conditions.contended
     ]
     if not 1 / DRIFT <= answer.drift <= DRIFT:
-        line = _("the machine is now {times} times as slow as when it was measured: measure it again").format(
-            times=f"{answer.drift:.2f}"
-        )
+        line = _(
+            "the machine is now {times} times as slow as when it was measured: measure it again; with that put in, the "
+            "median error is {median} %"
+        ).format(times=f"{answer.drift:.2f}", median=f"{100 * answer.median_error_now:.0f}")
         parts.append(Paragraph(line, "bad"))
     return parts
 
