@@ -89,7 +89,7 @@ def test_causal_attention_is_half_of_the_pairs_and_decode_sees_all_keys() -> Non
     causal = call(name, [q, k, k], Tensor(2, 16, 100, 64), is_causal=True)
     assert causal.work == 2 * 16 * 64 * (100 * 100 + 100) // 2
     one = call(name, [Tensor(2, 16, 1, 64), k, k], Tensor(2, 16, 1, 64))
-    assert (one.work, one.queries) == (2 * 16 * 64 * 100, 1)
+    assert (one.work, one.queries, one.group) == (2 * 16 * 64 * 100, 1, 4)
 
 
 def test_what_shares_memory_is_a_view_unless_it_is_written_in_place() -> None:
@@ -119,10 +119,11 @@ def test_a_reduction_works_on_what_it_reads_and_costly_functions_are_told_apart(
 CURVE = Curve(((1024 * 1024, ((1, 1e-4), (8, 1e-4), (64, 8e-4))),), 1.0, 1.0)
 KERNELS: dict[tuple[str, str], dict[str, float]] = {
     ("eager", ""): {"seconds": 5e-6},
-    ("copy", ""): {"1000": 1e9, "1000000": 1e10},
+    ("concatenate", "fp32"): {"1000": 2e-6, "1000000": 2e-3},
     ("multiply", "fp32"): {"1000": 1e-6, "1000000": 1e-3},
     ("silu", "fp32"): {"1000": 4e-6, "1000000": 4e-3},
-    ("attention.decode", "fp32"): {"1000": 1e-5, "100000": 1e-3},
+    ("attention.decode.own", "fp32"): {"1000": 1e-5, "100000": 1e-3},
+    ("attention.decode.shared", "fp32"): {"1000": 5e-6, "100000": 5e-4},
     ("attention.prefill", "fp32"): {"1000": 2e-6, "100000": 2e-4},
 }
 MACHINE = Machine({"fp32": CURVE}, KERNELS, {"fp32": 200e9}, 20e9, True)
@@ -136,7 +137,9 @@ def test_every_operator_goes_by_what_was_measured_of_its_kind() -> None:
     assert seconds_of(Call("silu", "activation", "fp32", elements=1000), MACHINE) == pytest.approx(4e-6)
     assert seconds_of(Call("sdpa", "attention", "fp32", work=1000, queries=1), MACHINE) == pytest.approx(1e-5)
     assert seconds_of(Call("sdpa", "attention", "fp32", work=1000, queries=9), MACHINE) == pytest.approx(2e-6)
-    assert seconds_of(Call("cat", "copy", "fp32", bytes=1_000_000), MACHINE) == pytest.approx(1e-4)
+    shared = Call("sdpa", "attention", "fp32", work=1000, queries=1, group=8)
+    assert seconds_of(shared, MACHINE) == pytest.approx(5e-6)
+    assert seconds_of(Call("cat", "copy", "fp32", elements=100_000), MACHINE) == pytest.approx(2e-4)
     assert seconds_of(Call("view", "view", "fp32"), MACHINE) == 0
 
 

@@ -11,8 +11,10 @@ import msgspec
 
 from narrows.answers.base import Answer, command_line
 from narrows.hardware.this_machine import machine_path, this_machine
+from narrows.measure.compute import BYTES, copies_of
 from narrows.measure.contention import Conditions, Watch
 from narrows.measure.decoder import Decoder, Point, Run
+from narrows.measure.limits import last_level_cache
 from narrows.measure.machine import chosen
 from narrows.measure.predict import Machine, Predicted, measured_here, predicted
 from narrows.measure.timing import Pace, median, quantile, sample
@@ -202,7 +204,8 @@ def _drift(decoder: Runs, machine: Machine, precision: str) -> float:
     ratios = []
     for rows in (1, 64):
         try:
-            run = decoder.library.linear(rows, 1024, 1024, precision, 8)
+            copies = copies_of(BYTES[precision] * 1024**2, last_level_cache(), 2**30)
+            run = decoder.library.linear(rows, 1024, 1024, precision, copies)
         except (AttributeError, RuntimeError):
             return 1.0
         taken = sample(run, settle=decoder.library.settle, budget=0.1)

@@ -12,8 +12,9 @@ from narrows.quantity import Quantity
 
 SQUARES = (256, 512, 1024, 2048, 4096, 8192)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-WEIGHTS = ((1024, 1024), (4096, 4096))
-"""(k, n) of the weights that the curve over rows is measured on: of a small model, and of one of 7 B parameters."""
+WEIGHTS = ((1024, 1024), (4096, 4096), (256, 256))
+"""(k, n) of the weights that the curve over rows is measured on: of a small model, of one of 7 B parameters, and of the
+keys of few heads; the most important first."""
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 
@@ -87,7 +88,7 @@ def rows(
     for index, (precision, (k, n)) in enumerate(wanted):
         stage = pace.part(pace.left / (len(wanted) - index))
         size = k * n * BYTES[precision]
-        copies = max(1, min(-(-2 * cache // size), memory // size - 1, 64))
+        copies = copies_of(size, cache, memory)
         last = (0, 0.0)
         for m in ROWS:
             # a product with twice the rows takes twice as long at most, once the weights are not all of it
@@ -101,6 +102,11 @@ def rows(
             last = (m, taken.median)
         told((index + 1) / len(wanted))
     return found
+
+
+def copies_of(size: int, cache: int, memory: int) -> int:
+    """How many weights of `size` bytes are taken in turn, so that together they are twice what the last cache holds."""
+    return max(1, min(-(-2 * cache // size), memory // size - 1, 512))
 
 
 def _taken(

@@ -22,10 +22,12 @@ _FORMATS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 class Kernel(msgspec.Struct, frozen=True):
-    """Seconds of one kernel. operation: `multiply`, `silu`, `attention.prefill`, `attention.decode`, `eager`.
+    """Seconds of one kernel.
 
-    size: elements written; of attention, multiply-adds of queries with keys (queries × keys in sight × heads × width);
-    of `eager`, the operators of a small block of torch modules that the time is one of.
+    operation: `multiply`, `silu`, `concatenate`; `attention.prefill`; `attention.decode.own` with a KV head for each
+    query head and `.shared` with one for eight; `eager`. size: elements written; of attention, multiply-adds of
+    queries with keys (queries × keys in sight × heads × width); of `eager`, the operators of a small block of torch
+    modules that the time is one of.
     """
 
     operation: str
@@ -66,7 +68,12 @@ def _elementwise(library: Torch, precision: str, pace: Pace, memory: int) -> lis
             break
         x = torch.ones(size, device=library.device, dtype=getattr(torch, _FORMATS[precision]))
         y = x.clone()
-        runs = {"multiply": partial(torch.mul, x, y), "silu": partial(torch.nn.functional.silu, x)}
+        half = (x[: size // 2], y[: size // 2])
+        runs = {
+            "multiply": partial(torch.mul, x, y),
+            "silu": partial(torch.nn.functional.silu, x),
+            "concatenate": partial(torch.cat, half),
+        }
         found += [Kernel(name, precision, size, _timed(library, run, pace)) for name, run in runs.items()]
     return found
 
@@ -76,8 +83,8 @@ def _attention(library: Torch, precision: str, pace: Pace, memory: int) -> list[
     attend = torch.nn.functional.scaled_dot_product_attention
     kind = getattr(torch, _FORMATS[precision])
 
-    def heads(batch: int, tokens: int) -> Any:
-        return torch.randn(batch, HEADS, tokens, WIDTH, device=library.device).to(kind)
+    def heads(batch: int, tokens: int, count: int = HEADS) -> Any:
+        return torch.randn(batch, count, tokens, WIDTH, device=library.device).to(kind)
 
     found, last = [], 0.0
     for keys in PROMPTS:
@@ -90,9 +97,10 @@ def _attention(library: Torch, precision: str, pace: Pace, memory: int) -> list[
     for batch, keys in CONTEXTS:
         if 16 * HEADS * batch * keys * WIDTH > memory or not pace.left:
             break
-        q, k, v = heads(batch, 1), heads(batch, keys), heads(batch, keys)
-        time = _timed(library, partial(attend, q, k, v), pace)
-        found.append(Kernel("attention.decode", precision, HEADS * batch * keys * WIDTH, time))
+        for name, count in (("own", HEADS), ("shared", HEADS // 8)):
+            q, k, v = heads(batch, 1), heads(batch, keys, count), heads(batch, keys, count)
+            time = _timed(library, partial(attend, q, k, v, enable_gqa=count < HEADS), pace)
+            found.append(Kernel(f"attention.decode.{name}", precision, HEADS * batch * keys * WIDTH, time))
     return found
 
 

@@ -52,7 +52,7 @@ def bandwidths(
     pace: Pace,
     told: Callable[[float], None] = lambda share: None,
 ) -> list[Bandwidth]:
-    """Reading over all sizes, copying and adding over those that no cache of a core holds; the fastest kernel each."""
+    """Reading over all sizes, copying and adding over those from 1 MiB on; the fastest kernel each."""
     found: list[Bandwidth] = []
     # the largest first: memory itself must be known, even when time runs out
     for index, size in enumerate(sorted(sizes, reverse=True)):
@@ -61,7 +61,7 @@ def bandwidths(
         candidates = []
         for library in libraries:
             kernels = [("read", name, run, size * library.passes(size)) for name, run in library.reading(size).items()]
-            if size >= 16 * MIB or library.device == "cpu":
+            if size >= MIB:
                 kernels.append(("copy", "copy", library.copying(size), size))
                 kernels.append(("add", "add", library.adding(size), size))
             for operation, kernel, run, moved in kernels:

@@ -76,10 +76,12 @@ def seconds_of(call: Call, machine: Machine) -> float:
             raise BadInput("products in {precision} were not measured on this machine", precision=call.precision)
         return call.copies * curve.seconds(call.m, call.k, call.n)
     if call.sort == "attention":
-        kind = "attention.decode" if call.queries == 1 else "attention.prefill"
+        kind = "attention.prefill"
+        if call.queries == 1:
+            kind = "attention.decode.shared" if call.group > 2 else "attention.decode.own"
         return along(_law(machine, kind, call.precision), call.work)
     if call.sort == "copy":
-        return call.bytes / along(_law(machine, "copy", ""), call.bytes, rate=True)
+        return along(_law(machine, "concatenate", call.precision), call.elements)
     kind = "silu" if call.sort == "activation" else "multiply"
     return along(_law(machine, kind, call.precision), call.elements)
 

@@ -20,8 +20,9 @@ _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 class Call(msgspec.Struct, frozen=True):
     """One operator as it was issued.
 
-    m, k, n, copies: of a product. work: of attention, queries × keys in sight × heads × width. queries: of attention,
-    new tokens of a sequence. elements: written. bytes: read and written; gathers count the rows that they take.
+    m, k, n, copies: of a product. work: of attention, queries × keys in sight × heads × width; queries: its new tokens
+    of a sequence; group: query heads that share a KV head. elements: written. bytes: read and written; gathers count
+    the rows that they take.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Call(msgspec.Struct, frozen=True):
     copies: int = 1
     work: int = 0
     queries: int = 0
+    group: int = 1
     elements: int = 0
     bytes: int = 0
 
@@ -115,6 +117,7 @@ def _attention(name: str, precision: str, inputs: list[Any], out: Any, settings:
     if settings.get("is_causal"):
         pairs = (pairs + new) // 2
     return Call(
-        name, "attention", precision, work=batch * heads * pairs * width, queries=new, elements=out.numel(),
+        name, "attention", precision, work=batch * heads * pairs * width, queries=new,
+        group=heads // max(1, key.shape[1]), elements=out.numel(),
         bytes=sum(one.numel() * one.element_size() for one in (query, key, key, out)),
     )  # fmt: skip
