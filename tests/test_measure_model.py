@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from narrows.answers.measure_model import ModelMeasured, measure_model
@@ -18,7 +19,7 @@ from narrows.hardware.this_machine import keep, machine
 from narrows.measure.as_device import as_machine
 from narrows.measure.decoder import Point, Run, settings_of
 from narrows.measure.kernels import Kernel
-from narrows.measure.predict import Machine, Predicted, measured_here, predicted, seconds_of
+from narrows.measure.predict import NEEDED, Machine, Predicted, measured_here, predicted, seconds_of
 from narrows.measure.recorder import Call, call_of
 from narrows.measure.timing import Sample
 from narrows.measure.verdicts import agrees, growths, observed, turning_rows
@@ -244,10 +245,8 @@ def kept(eager: bool = True) -> None:
     """A machine as the fake library is, with the kernels that torch would add."""
     measured()
     found = probed(budget=60)
-    second = [Quantity(1e-7, "s", "measured")]
-    kernels = (Kernel("eager", "", 60, second[0]),) if eager else ()
-    import msgspec
-
+    second = Quantity(1e-7, "s", "measured")
+    kernels = tuple(Kernel(name, "", 60, second) for name in NEEDED if eager or name != "eager")
     keep(as_machine(msgspec.structs.replace(found, kernels=kernels), None, "2026-11-29"))
 
 
@@ -317,7 +316,7 @@ def test_without_a_measured_machine_the_sentence_says_what_to_run() -> None:
     with pytest.raises(BadInput, match="run 'narrows measure machine'"):
         measure_model("m", building=Pretending)
     kept(eager=False)
-    with pytest.raises(BadInput, match="measured without torch"):
+    with pytest.raises(BadInput, match="measured without eager"):
         measured_here()
 
 

@@ -180,7 +180,7 @@ def _probed(
     library = used[-1]
     launch, trip = smallest_operation(library, part)
     part, step = stage("memory", Text("memory bandwidth"))
-    sizes = working_sets(room, cache, MIB if gpu is not None else 16 * 1024)
+    sizes = working_sets(available, cache, MIB if gpu is not None else 16 * 1024)
     moved = bandwidths(used, sizes, cores, part, step)
     touched = None
     if gpu is None:
