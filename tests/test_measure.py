@@ -40,6 +40,7 @@ from narrows.measure.torch_library import Torch
 from narrows.models import load_model
 from narrows.report import charts
 from narrows.report.measure_chart import machine_chart
+from narrows.report.render import answer_text
 from narrows.roofline import roof
 from narrows.roofline.cost import Costs
 from narrows.roofline.step_time import StepTime
@@ -540,7 +541,7 @@ def test_a_curve_goes_through_its_points_and_grows_with_the_work_beyond_them() -
 
 def test_the_answer_is_a_report_json_and_a_chart(tmp_path: Path) -> None:
     answer = measured()
-    text = str(answer)
+    text = answer_text(answer)
     assert "kept as this-machine" in text and "100 GFLOP/s" in text and "20 GB/s" in text
     again = json.loads(answer.to_json())
     assert again["peaks"][0]["flops"]["kind"] == "measured" and again["stored"] is True

@@ -26,6 +26,7 @@ from narrows.measure.verdicts import agrees, growths, observed, turning_rows
 from narrows.quantity import Quantity
 from narrows.report import charts
 from narrows.report.measure_model_chart import decoder_chart
+from narrows.report.render import answer_text
 from narrows.text import BadInput
 
 from .test_measure import BANDWIDTH, PEAK, Fake, measured, probed
@@ -273,7 +274,8 @@ def test_a_decoder_that_takes_twice_as_long_does_not_agree() -> None:
 
 def test_the_answer_is_a_report_json_and_a_chart(tmp_path: Path) -> None:
     answer = modelled(precision=["fp32"])
-    assert "clear verdicts right" in str(answer) and "memory-bandwidth-bound" in str(answer)
+    text = answer_text(answer)
+    assert "clear verdicts right" in text and "memory-bandwidth-bound" in text
     again = json.loads(answer.to_json())
     assert again["points"][0]["measured"]["kind"] == "measured"
     assert again["points"][0]["predicted"]["kind"] == "predicted"
