@@ -13,6 +13,7 @@ from narrows.answers.gpus import gpus
 from narrows.answers.measure import measure_machine
 from narrows.answers.measure_model import measure_model
 from narrows.answers.models import model, models
+from narrows.answers.roofline import roofline
 from narrows.models import load_model
 from narrows.report.render import answer_html, answer_text
 from narrows.text import BadInput
@@ -32,4 +33,5 @@ __all__: list[Any] = [
     "measure_model",
     "model",
     "models",
+    "roofline",
 ]
