@@ -21,7 +21,7 @@ import pytest
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
 from narrows.answers.measure import MachineMeasured, measure_machine
-from narrows.calibration.curve import curve_of, measured_curve, values_of
+from narrows.calibration.curve import curve_of, measured_curve, measured_row, values_of
 from narrows.calibration.laws import Law, law, measured_laws
 from narrows.deployment import deploy
 from narrows.hardware import find_accelerator
@@ -745,3 +745,11 @@ def test_the_roofline_of_this_machine_goes_by_its_own_curve() -> None:
     assert costs(product).time == pytest.approx(curve.seconds(product.shape.m, product.shape.k, product.shape.n))
     # tables over rows ask with arrays
     assert StepTime(deployment).step(Batch.decode(4, 100)) > 0
+
+
+def test_the_interval_of_a_curve_is_how_well_its_points_predict_each_other() -> None:
+    measured()
+    row = measured_row("fp32")
+    assert row is not None
+    # the fake's curve turns once, between two rows; elsewhere it is straight
+    assert 0.8 < row.low < 1 <= row.high < 1.05

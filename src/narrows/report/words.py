@@ -95,7 +95,6 @@ def word(code: str) -> str:
         "warmup": _("sampling before it serves"),
         "decode": _("decode"),
         "prefill": _("prefill"),
-        "overhead": _("overhead-bound"),
         "products": _("matrix products"),
         "elementwise": _("elementwise"),
         "copies": _("copies"),
