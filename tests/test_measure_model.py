@@ -300,6 +300,15 @@ def test_what_a_model_cannot_do_is_told_and_the_rest_is_run() -> None:
     assert "only its prefill" in str(answer)
 
 
+def test_a_decoder_that_cannot_be_run_at_all_is_refused_with_the_reason() -> None:
+    class Broken(Pretending):
+        def run(self, point: Point) -> Run:
+            raise BadInput("transformers cannot run this decoder: {reason}", reason="sizes differ")
+
+    with pytest.raises(BadInput, match="sizes differ"):
+        modelled(building=Broken)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
