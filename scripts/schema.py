@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from narrows.answers.accuracy import Accuracy
+from narrows.answers.accuracy import Accuracy, RooflineAccuracy
 from narrows.answers.base import Printed, json_schema
 from narrows.answers.calibration import Calibration
 from narrows.answers.check import Check
@@ -30,6 +30,7 @@ ANSWERS: dict[str, type[Printed]] = {
     "accuracy": Accuracy,
     "measure-machine": MachineMeasured,
     "measure-model": ModelMeasured,
+    "accuracy-roofline": RooflineAccuracy,
 }
 
 

@@ -40,6 +40,7 @@ def answers() -> dict[str, Printed]:
         "accuracy": api.accuracy("memory"),
         "measure-machine": measured(),
         "measure-model": modelled(precision=["fp32"]),
+        "accuracy-roofline": api.accuracy("roofline"),
     }
 
 

@@ -348,10 +348,13 @@ def test_arithmetic_of_quantized_checkpoints(
     assert 8 * product.weights == pytest.approx(product.shape.weight_bits * 4096 * 14336, rel=1e-12)
 
 
-def test_mxfp4_experts_run_with_sixteen_bit_activations() -> None:
-    found = {o.name: o for o in operators_of(deployed("openai/gpt-oss-20b", "b200"), Batch.decode(1, 100))}["experts"]
+@pytest.mark.parametrize(("gpu", "precision", "activation_bits"), [("b200", "fp8", 8), ("h100-sxm", "bf16", 16)])
+def test_mxfp4_experts_meet_eight_bit_activations_where_a_device_has_fp4_units(
+    gpu: str, precision: str, activation_bits: int
+) -> None:
+    found = {o.name: o for o in operators_of(deployed("openai/gpt-oss-20b", gpu), Batch.decode(1, 100))}["experts"]
     assert isinstance(found.shape, Experts)
-    assert (found.precision, found.shape.activation_bits, found.shape.weight_bits) == ("bf16", 16, 4.25)
+    assert (found.precision, found.shape.activation_bits, found.shape.weight_bits) == (precision, activation_bits, 4.25)
 
 
 def test_an_eight_bit_cache_halves_what_attention_reads() -> None:
@@ -456,6 +459,29 @@ def test_resident_bytes_are_those_read_and_those_named(name: str, config: dict[s
         assert all(size > 0 for size in unread.values())
 
 
+@pytest.mark.parametrize(
+    "options", [{"pipeline_parallel": 4}, {"tp": 4, "pipeline_parallel": 2}, {"engine": "llama.cpp"}]
+)
+def test_resident_bytes_of_every_stage_are_those_read_and_those_named(options: dict[str, Any]) -> None:
+    deployment = deployed(LLAMA, **options)
+    for stage, shard in enumerate(shards(deployment)):
+        streamed, unread = resident(deployment, Batch.decode(4, 100), stage)
+        assert streamed + sum(unread.values()) == shard.weights
+
+
+@pytest.mark.parametrize("sharing", [(4, 4, 1), (1, 8, 8), (2, 4, 4), (1, 1, 8)])
+def test_ranks_that_share_experts_keep_what_they_read_and_leave(sharing: tuple[int, int, int]) -> None:
+    tp, expert_parallel, replicas = sharing
+    deployment = deployed(
+        "Qwen/Qwen3-30B-A3B", tp=tp, expert_parallel=expert_parallel, attention_data_parallel=replicas
+    )
+    streamed, unread = resident(deployment, Batch.decode(4, 100))
+    assert streamed + sum(unread.values()) == shards(deployment)[0].weights
+    experts = 48 * 128 * 3 * 2048 * 768 * 2
+    read = sum(o.weights * o.count for o in operators_of(deployment, Batch.decode(4, 100)) if o.name == "experts")
+    assert unread["idle experts"] + read == experts // (tp * replicas)
+
+
 AGAIN = ("dory", "hrm_text", "inkling2_loop_text", "inkling2_loop", "zamba", "zamba2")
 """Families whose layers run with the same weights several times."""
 
@@ -481,7 +507,9 @@ def applied_elements(model: ModelSpec) -> int:
         turns = getattr(layer.mixer, "loops", 1)
         for tensor in layer.applied():
             if tensor.use in ("linear", "plain"):
-                found += tensor.active_elements * len(indices) * turns
+                # every head multiplies Inkling's table of relative positions
+                times = turns * (layer.mixer.attention.heads if tensor.role == "attention.relative_table" else 1)  # type: ignore[union-attr]
+                found += tensor.active_elements * len(indices) * times
     head = 0
     for _, tensor in model.outer_tensors():
         if tensor.use in ("linear", "plain") and not tensor.role.startswith(("pooler", "embedding.encoder")):
