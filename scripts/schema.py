@@ -14,6 +14,8 @@ from narrows.answers.explain import Explanation
 from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
 from narrows.answers.load_types import Load
+from narrows.answers.measure import MachineMeasured
+from narrows.answers.measure_model import ModelMeasured
 from narrows.answers.models import ModelDetail, ModelList
 from narrows.answers.roofline import Roofline
 
@@ -30,6 +32,8 @@ ANSWERS: dict[str, type[Printed]] = {
     "explain": Explanation,
     "accuracy": Accuracy,
     "accuracy-loading": LoadingAccuracy,
+    "measure-machine": MachineMeasured,
+    "measure-model": ModelMeasured,
     "accuracy-roofline": RooflineAccuracy,
 }
 

@@ -24,6 +24,7 @@ LAYERS = (
     "roofline",
     "loading",
     "observe",
+    "measure",
     "diagnosis",
     "accuracy",
     "answers",

@@ -15,6 +15,9 @@ from narrows.answers.base import Printed
 from narrows.answers.calibration import calibration
 from scripts.schema import ANSWERS, FOLDER, rendered
 
+from .test_measure import measured
+from .test_measure_model import modelled
+
 LOGS = Path(__file__).parent / "data" / "logs"
 
 
@@ -39,6 +42,8 @@ def answers() -> dict[str, Printed]:
         "accuracy": api.accuracy("memory"),
         "accuracy-loading": api.accuracy("loading"),
         "load": api.load("llama-2-7b", "l40s", source="efs", tp=2),
+        "measure-machine": measured(),
+        "measure-model": modelled(precision=["fp32"]),
         "accuracy-roofline": api.accuracy("roofline"),
     }
 

@@ -11,6 +11,8 @@ from narrows.answers.explain import explain
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
 from narrows.answers.load import load
+from narrows.answers.measure import measure_machine
+from narrows.answers.measure_model import measure_model
 from narrows.answers.models import model, models
 from narrows.answers.roofline import roofline
 from narrows.models import load_model
@@ -29,6 +31,8 @@ __all__: list[Any] = [
     "gpus",
     "load",
     "load_model",
+    "measure_machine",
+    "measure_model",
     "model",
     "models",
     "roofline",

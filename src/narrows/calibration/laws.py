@@ -8,6 +8,8 @@ from functools import cache
 
 import msgspec
 
+from narrows.hardware.this_machine import THIS_MACHINE, machine
+
 
 class Law(msgspec.Struct, frozen=True):
     """Coefficients by name for `operator`, as `scripts/` fitted them on rows that are not scored.
@@ -41,12 +43,20 @@ def laws(name: str) -> tuple[Law, ...]:
         return tuple(msgspec.json.decode(line, type=Law) for line in file if line.strip())
 
 
+def measured_laws(name: str) -> tuple[Law, ...]:
+    """The laws of `name` that `narrows measure machine` found here, whose device is `this-machine`."""
+    found = machine()
+    rows = found.laws.get(name, []) if found else []
+    return tuple(msgspec.json.decode(row, type=Law) for row in rows)
+
+
 def law(name: str, operator: str, devices: Sequence[str], precision: str = "", engine: str = "") -> Law:
     """The most special law: `devices` are tried in order; then the same precision and engine before any.
 
     A combination that no row covers is a mistake of ours: KeyError.
     """
-    rows = [row for row in laws(name) if row.operator == operator]
+    measured = measured_laws(name) if THIS_MACHINE in devices else ()
+    rows = [row for row in (*measured, *laws(name)) if row.operator == operator]
     rows = [row for row in rows if row.precision in ("", precision) and row.engine in ("", engine)]
     for device in devices:
         found = [row for row in rows if row.device == device]

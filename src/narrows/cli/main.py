@@ -21,6 +21,7 @@ COMMANDS = {
     "roofline": Text("What bounds prefill, what bounds decode, and what would help?"),
     "load": Text("How long from storage to ready, and which stage decides?"),
     "explain": Text("Where does this number come from? The chapter's worked examples, computed."),
+    "measure": Text("What can this machine really do, and a real decoder on it?"),
     "accuracy": Text("Why should I believe any of this? Predictions against public measurements."),
     "models": Text("Which models are known, and what is one made of?"),
     "calibration": Text("Which corrections are on record?"),

@@ -18,6 +18,7 @@ from narrows.roofline.engine_overhead import added, engine_law, factor, factors,
 from narrows.roofline.experts import experts_law, experts_time
 from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time
+from narrows.roofline.measured import measured_law, measured_time
 from narrows.roofline.scan import scan_law, scan_time
 from narrows.roofline.timed import Parts
 from narrows.step import AttentionShape, Batch, Collective, Elementwise, Experts, Gemm, Operator, Scan
@@ -122,6 +123,9 @@ class Costs:
         return self._laws[key]
 
     def _find(self, operator: Operator) -> tuple[LawTime, Law]:
+        own = measured_law(operator, self.device)
+        if own is not None:
+            return measured_time, own
         if self.device.is_cpu:
             return host_time, law("cpu", "cpu", self._keys, operator.precision, self.engine)
         time_of, law_of = KINDS[type(operator.shape)]
