@@ -19,20 +19,34 @@ Slope = tuple[str, float, float, float]
 """text, x, y, degrees"""
 
 
-def along(frame: Frame, over: Roof, stops: Iterable[float], end: float | None = None) -> tuple[Slope, list[Box]]:
-    """The bandwidth written along the slope, in the widest gap between `stops`; what it covers.
-
-    stops, end: pixels; of the part of the slope that may be written on, which by itself ends at the ridge point.
-    """
+def along(frame: Frame, over: Roof, stops: Iterable[float]) -> tuple[Slope, list[Box]]:
+    """The bandwidth written along the slope, in the widest gap between `stops` (pixels); what it covers."""
     ridge = frame.x(over.ridge)
-    end = ridge if end is None else end
-    marked = sorted([0.0, *(x for x in stops if x < end), end])
+    marked = sorted([0.0, *(x for x in stops if x < ridge), ridge])
     gap, start = max((right - left, left) for left, right in pairwise(marked))
+    return _written(frame, over, start + gap / 2)
+
+
+def along_clear(frame: Frame, over: Roof, avoid: Sequence[Box]) -> tuple[Slope, list[Box]]:
+    """The same where it covers nothing of `avoid`: in the middle of the longest free part of the slope."""
+    tried = [(x, _written(frame, over, x)) for x in range(0, int(frame.x(over.ridge)), 6)]
+    inside = [(x, made) for x, made in tried if made[1][0].left >= 2 and made[1][0].bottom <= frame.height]
+    hits = [sum(box.meets(other) for box in made[1] for other in avoid) for _x, made in inside]
+    least = min(hits)
+    best: list[int] = []
+    run: list[int] = []
+    for i, hit in enumerate(hits):
+        run = [*run, i] if hit == least else []
+        best = max(best, run, key=len)
+    return inside[best[len(best) // 2]][1]
+
+
+def _written(frame: Frame, over: Roof, x: float) -> tuple[Slope, list[Box]]:
+    ridge = frame.x(over.ridge)
     rise = (frame.roof(over, 0) - frame.roof(over, ridge)) / ridge
     turn = math.atan(rise)
     text = _("memory {bandwidth}").format(bandwidth=bandwidth(over.bandwidth))
     half = len(text) * SIZE * 0.3 * math.cos(turn)
-    x = max(start + gap / 2, half + 12)
     across = 10 * math.sin(turn), 10 * math.cos(turn)
     y = frame.roof(over, x)
     boxes = [

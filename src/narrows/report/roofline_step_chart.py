@@ -17,7 +17,7 @@ from narrows.report.roofline_axes import (
     BLUE_INK,
     RED_INK,
     Slope,
-    along,
+    along_clear,
     axes,
     leaders,
     regions,
@@ -125,15 +125,10 @@ def step_layout(one: Bounds) -> StepLayout:
     trail = _trail(frame, [whole for whole in wholes if whole.phase == "decode"])
     notes = _notes(frame, roofs)
     spots = [(frame.x(whole.intensity), frame.y(whole.attained)) for whole in wholes]
-    # what comes close to the slope, where its bandwidth is written; beyond the first bend stand the ridge points' names
-    first = next(iter(roofs.values()))
-    all_marks = [*((dot.x, dot.y, dot.radius) for dot in dots), *((x, y, 5.0) for x, y in spots)]
-    close = [x for x, y, radius in all_marks if y - frame.roof(first, x) < radius + 24]
-    bend = min(frame.x(roof.ridge) for roof in roofs.values())
-    rise = (frame.roof(first, 0) - frame.roof(first, bend)) / bend
-    slope, around = along(frame, first, close, bend - 26 / rise)
     marks = [*(Spot("", dot.x, dot.y, dot.radius).mark for dot in dots), *(Box(x, y, x, y).grown(5) for x, y in spots)]
     marks += [Box(x, y, x, y).grown(8) for x, y in _corners(frame, roofs.values())]
+    first = next(iter(roofs.values()))
+    slope, around = along_clear(frame, first, [*marks, *trail, *(note.box for note in notes)])
     groups = [(phase, group) for phase in PHASES for group in _groups([dot for dot in dots if dot.row.phase == phase])]
     gaps = tuple(gap for _phase, group in groups if (gap := _missing(roofs, group[0].row)))
     marks += [Box(frame.x(at), frame.y(high), frame.x(at), frame.y(low)).grown(1) for at, low, high in gaps]
