@@ -8,8 +8,8 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from narrows.accuracy.gemm import OURS, OperatorScores  # noqa: E402
-from narrows.accuracy.serving import ONE_USER, PLAIN, PROMPT, THREE, THREE_SCALED, TPOT, law_for, serving_scores  # noqa: E402
+from narrows.accuracy.gemm import OURS, PLAIN, OperatorScores  # noqa: E402
+from narrows.accuracy.serving import ONE_USER, PROMPT, THREE, THREE_SCALED, TPOT, law_for, serving_scores  # noqa: E402
 from narrows.accuracy.serving_cases import parts_of, serving_cases, shipped  # noqa: E402
 from narrows.accuracy.serving_fit import BELIEVED, SPREAD, model_key, solve, version_key  # noqa: E402
 from narrows.accuracy.serving_records import ServingRecord, serving_records  # noqa: E402
