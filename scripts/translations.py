@@ -56,10 +56,10 @@ def template() -> Catalog:
     ):
         catalog.add(message, locations=[(f"src/narrows/{name}", line)])
     for path in sorted((PACKAGE / "calibration" / "data").glob("*.jsonl")):
-        for line in path.read_text("utf-8").splitlines():
+        for text in path.read_text("utf-8").splitlines():
             # of laws of speed (no unit of their own) the basis says how a fit was made: data, as its source is
-            if "unit" in (row := json.loads(line)):
-                catalog.add(row["basis"], locations=[(str(path.relative_to(ROOT)), 0)])
+            if "unit" in (fact := json.loads(text)):
+                catalog.add(fact["basis"], locations=[(str(path.relative_to(ROOT)), 0)])
     for name, fields in FACTS.items():
         for row in (PACKAGE / name).read_text("utf-8").splitlines():
             for field in fields:

@@ -12,6 +12,7 @@ from math import exp, log
 from msgspec import structs
 
 from narrows.deployment import Deployment
+from narrows.roofline.collectives import host_decides
 from narrows.roofline.cost import Cost, Costs
 from narrows.roofline.timed import Cause, StepEstimate, Timed
 from narrows.step import Batch, Collective, Operator, plan_of
@@ -104,7 +105,12 @@ class Estimator:
         if law is None:
             return found
         # whole steps were measured, which says more of their interval than the intervals of their operators
-        return structs.replace(found, low=law.low * found.time, high=law.high * found.time, basis=law.basis)
+        low, high = law.low * found.time, law.high * found.time
+        if host_decides(self.deployment.accelerator, self.deployment.tensor_parallel):
+            talk = [one for one in operators if isinstance(one.operator.shape, Collective)]
+            low -= sum(one.operator.count * max(0.0, law.low * one.time - one.low) for one in talk)
+            high += sum(one.operator.count * max(0.0, one.high - law.high * one.time) for one in talk)
+        return structs.replace(found, low=low, high=high, basis=law.basis)
 
 
 def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:
