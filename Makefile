@@ -16,8 +16,9 @@ run: $(VENV)/.run
 	mkdir -p $(OUT)
 	$(BIN)/narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096 --cloud aws --plot $(OUT)/fit.png
 	$(BIN)/narrows explain plan --plot $(OUT)/roofline.png
+	$(BIN)/narrows roofline llama-3.1-8b --gpu l40s --gpu h100-sxm --plot $(OUT)/bounds.png
 	@echo
-	@echo "pictures: $(OUT)/fit.png, $(OUT)/roofline.png"
+	@echo "pictures: $(OUT)/fit.png, $(OUT)/roofline.png, $(OUT)/bounds.png"
 
 test: lint types unit
 
@@ -42,8 +43,10 @@ schema: $(VENV)/.dev
 readme: $(VENV)/.dev
 	$(BIN)/narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096 --cloud aws --plot docs/fit.png > /dev/null
 	$(BIN)/narrows explain --plot docs/roofline.png > /dev/null
+	$(BIN)/narrows roofline llama-3.1-8b --gpu l40s --gpu h100-sxm --plot docs/bounds.png > /dev/null
 	$(BIN)/narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096 --cloud aws --lang ko --plot docs/fit.ko.png > /dev/null
 	$(BIN)/narrows explain --lang ko --plot docs/roofline.ko.png > /dev/null
+	$(BIN)/narrows roofline llama-3.1-8b --gpu l40s --gpu h100-sxm --lang ko --plot docs/bounds.ko.png > /dev/null
 	$(BIN)/python scripts/readme.py
 
 benchmark: $(VENV)/.dev

@@ -25,7 +25,17 @@ from typing import Any
 from scripts.import_catalogue import KEPT
 from scripts.packed import write_packed
 from scripts.serving_models import (
-    AWQ, BATCH1, BENCH, FP8, LLAMA_CPP, OWN, SILICON, TRTLLM, Config, gptq, mlx,
+    AWQ,
+    BATCH1,
+    BENCH,
+    FP8,
+    LLAMA_CPP,
+    OWN,
+    SILICON,
+    TRTLLM,
+    Config,
+    gptq,
+    mlx,
 )  # fmt: skip
 
 FOLDER = Path(__file__).resolve().parent.parent / "src/narrows/accuracy/data"
@@ -64,7 +74,10 @@ class Models:
         config = json.loads(Path(f"{stem}_config.json").read_text())
         beside = Path(f"{stem}_hf_quant_config.json")
         if beside.exists() and "quantization_config" not in config:
-            config["quantization_config"] = {"quant_method": "modelopt", **json.loads(beside.read_text())["quantization"]}
+            config["quantization_config"] = {
+                "quant_method": "modelopt",
+                **json.loads(beside.read_text())["quantization"],
+            }
         return _kept(config)
 
 
@@ -308,7 +321,12 @@ def main() -> None:
     write_packed(FOLDER / "serving-records.jsonl.gz", kept)
     lines = [json.dumps(row, sort_keys=True, separators=(",", ":")) for row in models.rows.values()]
     (FOLDER / "serving-models.jsonl").write_text("\n".join(lines) + "\n")
-    print({name: len(part) for name, part in zip(("silicon", "bench", "static", "batch1", "gb10"), (found, *parts), strict=True)})
+    print(
+        {
+            name: len(part)
+            for name, part in zip(("silicon", "bench", "static", "batch1", "gb10"), (found, *parts), strict=True)
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -44,6 +44,10 @@ CLICK = (
 )
 
 
+FACTS = {"hardware/data/storage.jsonl": ("name", "unless"), "loading/data/loaders.jsonl": ("name",)}
+"""Files of facts, and which of their fields people read."""
+
+
 def template() -> Catalog:
     """Every sentence of the program."""
     catalog = Catalog(project="narrows", charset="utf-8")
@@ -52,8 +56,15 @@ def template() -> Catalog:
     ):
         catalog.add(message, locations=[(f"src/narrows/{name}", line)])
     for path in sorted((PACKAGE / "calibration" / "data").glob("*.jsonl")):
-        for row in path.read_text("utf-8").splitlines():
-            catalog.add(json.loads(row)["basis"], locations=[(str(path.relative_to(ROOT)), 0)])
+        for text in path.read_text("utf-8").splitlines():
+            # of laws of speed (no unit of their own) the basis says how a fit was made: data, as its source is
+            if "unit" in (fact := json.loads(text)):
+                catalog.add(fact["basis"], locations=[(str(path.relative_to(ROOT)), 0)])
+    for name, fields in FACTS.items():
+        for row in (PACKAGE / name).read_text("utf-8").splitlines():
+            for field in fields:
+                if json.loads(row).get(field):
+                    catalog.add(json.loads(row)[field], locations=[(f"src/narrows/{name}", 0)])
     for message in CLICK:
         catalog.add(message, locations=[("click", 0)])
     return catalog

@@ -43,6 +43,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     use_language("en")
     # the corrections of whoever runs the tests must not reach them
     monkeypatch.setenv("NARROWS_CALIBRATION", str(tmp_path / "calibration.jsonl"))
+    monkeypatch.setenv("NARROWS_MACHINE", str(tmp_path / "this-machine.json"))
     # nor may a test reach the hub, or what someone downloaded from it
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))

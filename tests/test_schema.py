@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from narrows.answers.base import Printed
 from narrows.answers.calibration import calibration
 from scripts.schema import ANSWERS, FOLDER, rendered
 
+from .test_measure import measured
+from .test_measure_model import modelled
+
 LOGS = Path(__file__).parent / "data" / "logs"
 
 
@@ -22,6 +26,7 @@ def test_the_schema_in_the_repository_is_that_of_the_type(name: str) -> None:
     assert (FOLDER / f"{name}.json").read_text("utf-8") == rendered(ANSWERS[name]), "run `make schema`"
 
 
+@cache
 def answers() -> dict[str, Printed]:
     return {
         "fit": api.fit("llama-2-7b", ["a10g", "mi300x"], batch=400, max_len=4096),
@@ -35,6 +40,10 @@ def answers() -> dict[str, Printed]:
         "calibration": calibration(),
         "explain": api.explain(),
         "accuracy": api.accuracy("memory"),
+        "accuracy-loading": api.accuracy("loading"),
+        "load": api.load("llama-2-7b", "l40s", source="efs", tp=2),
+        "measure-machine": measured(),
+        "measure-model": modelled(precision=["fp32"]),
         "accuracy-roofline": api.accuracy("roofline"),
     }
 
@@ -59,6 +68,7 @@ STABLE = {
         "state_bytes_per_sequence",
     },
     "fit": {"model", "candidates"},
+    "load": {"stages", "total_sequential", "total_pipelined", "narrow_stage", "remedies"},
     "roofline": {"phases", "operators", "turning_points", "prescriptions"},
 }
 CANDIDATE = {

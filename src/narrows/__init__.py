@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from narrows.api import explain as explain
     from narrows.api import fit as fit
     from narrows.api import gpus as gpus
+    from narrows.api import load as load
     from narrows.api import load_model as load_model
+    from narrows.api import measure_machine as measure_machine
+    from narrows.api import measure_model as measure_model
     from narrows.api import model as model
     from narrows.api import models as models
     from narrows.api import roofline as roofline
@@ -34,7 +37,10 @@ __all__ = [
     "explain",
     "fit",
     "gpus",
+    "load",
     "load_model",
+    "measure_machine",
+    "measure_model",
     "model",
     "models",
     "roofline",

@@ -10,6 +10,9 @@ from narrows.answers.check import check
 from narrows.answers.explain import explain
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
+from narrows.answers.load import load
+from narrows.answers.measure import measure_machine
+from narrows.answers.measure_model import measure_model
 from narrows.answers.models import model, models
 from narrows.answers.roofline import roofline
 from narrows.models import load_model
@@ -26,7 +29,10 @@ __all__: list[Any] = [
     "explain",
     "fit",
     "gpus",
+    "load",
     "load_model",
+    "measure_machine",
+    "measure_model",
     "model",
     "models",
     "roofline",

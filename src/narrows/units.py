@@ -53,14 +53,18 @@ def rate(flops: float) -> str:
     """FLOP/s: `3.62e14 -> '362 TFLOP/s'`."""
     if flops >= 1e15:
         return f"{flops / 1e15:.2f} PFLOP/s"
-    return f"{flops / 1e12:.3g} TFLOP/s"
+    if flops >= 1e12:
+        return f"{flops / 1e12:.3g} TFLOP/s"
+    return f"{flops / 1e9:.3g} GFLOP/s"
 
 
 def bandwidth(bytes_per_second: float) -> str:
-    """Bytes per second: `864e9 -> '864 GB/s'`."""
+    """Bytes per second: `864e9 -> '864 GB/s'`, `5e6 -> '5 MB/s'`."""
     if bytes_per_second >= 1e12:
         return f"{bytes_per_second / 1e12:.2f} TB/s"
-    return f"{bytes_per_second / 1e9:.4g} GB/s"
+    if bytes_per_second >= 1e9:
+        return f"{bytes_per_second / 1e9:.4g} GB/s"
+    return f"{bytes_per_second / 1e6:.4g} MB/s"
 
 
 def seconds(value: float) -> str:

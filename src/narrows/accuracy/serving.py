@@ -17,11 +17,11 @@ from narrows.accuracy.board import MIN_CLAIM, Interval, Score
 from narrows.accuracy.gemm import OURS, PLAIN, OperatorScores, Split
 from narrows.accuracy.serving_cases import Cases, device, interval_of, parts_of, serving_cases, shape, source
 from narrows.accuracy.serving_fit import left_out
+from narrows.accuracy.serving_records import device_of
 from narrows.accuracy.serving_work import Work
 from narrows.calibration.laws import Law, laws
 from narrows.roofline.devices import device_keys
 from narrows.roofline.engine_overhead import NAMES, Asked, chosen
-from narrows.accuracy.serving_records import device_of
 
 THREE = "three constants: per layer, byte and FLOP"
 THREE_SCALED = "three constants, scaled by model and device"

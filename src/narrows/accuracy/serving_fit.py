@@ -179,7 +179,7 @@ def fitted(rows: Sequence[Work], wanted: set[Hashable] | None = None) -> Fitted:
 
 
 def with_eager(known: Fitted, prompts: Sequence[Work]) -> Fitted:
-    """The same values, and what an uncaptured step of prompts adds per layer: fitted on prompts alone, all else kept."""
+    """The same values, and what an uncaptured step of prompts adds per layer: fitted on prompts alone."""
     import numpy as np
 
     at = NAMES.index("eager")
@@ -204,9 +204,7 @@ def with_engines(known: Fitted, rows: Sequence[Work]) -> Fitted:
     for key, own in groups.items():
         start = known.values["kind", own[0].kind]
         terms, measured = matrix(own)
-        values["engine", key] = solve(
-            terms, measured, start, np.maximum(spread, 0.3 * start), STRENGTH["engine"]
-        )
+        values["engine", key] = solve(terms, measured, start, np.maximum(spread, 0.3 * start), STRENGTH["engine"])
         counts["engine", key] = len(own)
     return Fitted(values, counts)
 

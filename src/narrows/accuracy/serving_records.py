@@ -63,7 +63,7 @@ class ServingRecord(msgspec.Struct, frozen=True):
 
     @property
     def sequences(self) -> float:
-        """Requests under way on one server. KeyError-free only where `servers` is stated."""
+        """Requests under way on one server; what is not stated counts as one."""
         return (self.concurrency or 1.0) / (self.servers or 1.0)
 
     @property

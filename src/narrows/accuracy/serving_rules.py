@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from statistics import median
 
 from narrows.accuracy.serving_records import ServingRecord
@@ -23,7 +24,9 @@ AHEAD = Text(
     "run's, in the median; with it the runs of that day, engine and model"
 )
 UNSTEADY = Text("unsteady run: more requests shorten its steps by a fifth, twice or more")
-EQUAL = Text("its sequences are equal, so that they share experts: batches of a mixture of experts in llama-batched-bench")
+EQUAL = Text(
+    "its sequences are equal, so that they share experts: batches of a mixture of experts in llama-batched-bench"
+)
 COUNTED = Text("devices of prompts and of decoding are counted together: more than eight in one aggregate server")
 
 FASTER_BY = 0.7
@@ -103,7 +106,7 @@ def unsteady(records: Iterable[ServingRecord]) -> set[Run]:
             series[where].append((one.sequences, one.tpot or 0.0))
         for points in series.values():
             points.sort()
-            for (few, before), (many, after) in zip(points, points[1:], strict=False):
+            for (few, before), (many, after) in pairwise(points):
                 drops[run] += many > few * FASTEST_GROWTH and after < before * SHORTER
     return {run for run, count in drops.items() if count >= 2}
 

@@ -129,6 +129,8 @@ def works(records: Sequence[ServingRecord]) -> tuple[tuple[Work, ...], tuple[Unw
         deployment = deployments[key]
         try:
             plan, costs = plan_of(deployment), Costs(deployment, bare=True)
+            # its own collectives; of TensorRT-LLM's attention, measured apart, servers show nothing
+            costs.library = group[0].engine
             for part, of in ((True, _decodes), (False, _prompts)):
                 chosen = [one for one in group if (one.tpot is not None) is part]
                 if chosen:
@@ -156,7 +158,7 @@ def _decodes(records: Sequence[ServingRecord], plan: Plan, costs: Costs) -> list
     batch = np.array([max(1, round(each)) for each in asked], dtype=np.int64)
     context = np.array([one.prompt + one.output // 2 for one in records], dtype=np.int64)
     prompt = np.array([one.prompt for one in records], dtype=np.int64)
-    steps = _Sums(plan, costs, Batch.decode(batch, context))
+    steps = _Sums(plan, costs, Batch.decode(batch, context))  # type: ignore[arg-type]
     chunk = np.minimum(prompt, CHUNK)
     prompts = _Sums(plan, costs, Batch.prefill(chunk))  # type: ignore[arg-type]
     served = np.array([one.table == "silicon" or one.table == "vllm-bench" for one in records])

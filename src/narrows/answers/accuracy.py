@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from narrows.accuracy.board import LeftOut, MemoryScores
 from narrows.accuracy.gemm import OperatorScores
 from narrows.accuracy.memory import left_out, memory_scores
@@ -11,7 +13,10 @@ from narrows.calibration import Coefficient, coefficients
 from narrows.calibration.laws import Law, laws
 from narrows.text import BadInput, Text
 
-TOPICS = ("memory", "roofline")
+if TYPE_CHECKING:
+    from narrows.answers.accuracy_loading import LoadingAccuracy
+
+TOPICS = ("memory", "roofline", "loading")
 
 
 class Accuracy(Answer, frozen=True, kw_only=True):
@@ -45,14 +50,18 @@ class RooflineAccuracy(Answer, frozen=True, kw_only=True):
     left_out: tuple[LeftOut, ...]
 
 
-def accuracy(topic: str = "memory") -> Accuracy | RooflineAccuracy:
-    """The scoreboard of `topic` (memory, roofline). Raises BadInput for another topic, or where numpy is missing.
+def accuracy(topic: str = "memory") -> Accuracy | RooflineAccuracy | LoadingAccuracy:
+    """The scoreboard of `topic` (memory, roofline, loading). Raises BadInput for another, or where numpy is missing.
 
     >>> accuracy("memory").scoreboards[0].protocol
     'leave one source out'
     """
     if topic not in TOPICS:
         raise BadInput("'{topic}' is not a scoreboard; use one of: {known}", topic=topic[:40], known=", ".join(TOPICS))
+    if topic == "loading":
+        from narrows.answers.accuracy_loading import loading_accuracy
+
+        return loading_accuracy()
     return _memory() if topic == "memory" else _roofline()
 
 

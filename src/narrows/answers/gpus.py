@@ -66,7 +66,7 @@ def gpus(
 
 
 def _row(device: Accelerator, cloud: str | None) -> Gpu:
-    usable = None if device.is_cpu else device.usable
+    usable = None if device.is_cpu and device.usable_bytes is None else device.usable
     price = cheapest(device.id, 1, cloud)
     if price is not None and price.accelerator_count != 1:
         price = None

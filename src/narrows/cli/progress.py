@@ -1,4 +1,4 @@
-"""A bar on the terminal while headers are read, imported only when that takes long enough to be shown."""
+"""A bar on the terminal for what takes long, imported only when it is shown."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from narrows.report.i18n import _
 class Bar:
     """A bar on stderr, which is gone when it is full (or the process ends): the answer stands alone."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, label: str | None = None) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
         self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.task = self.progress.add_task(_("reading headers"), total=total)
+        self.task = self.progress.add_task(label or _("reading headers"), total=total)
         self.progress.start()
         # an error on the way must not leave the cursor hidden
         atexit.register(self.progress.stop)
 
-    def to(self, done: int, total: int) -> None:
-        """Move it; the last step takes it away."""
+    def to(self, done: int, total: int, label: str | None = None) -> None:
+        """Move it; the last step takes it away. label: what is being done now."""
         self.progress.update(self.task, completed=done)
+        if label is not None:
+            self.progress.update(self.task, description=label)
         if done >= total:
             self.progress.stop()

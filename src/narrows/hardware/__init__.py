@@ -4,9 +4,11 @@ from narrows.hardware.accelerator import PRECISIONS, Accelerator, Links, Usable,
 from narrows.hardware.catalogue import accelerators, select
 from narrows.hardware.names import find_accelerator
 from narrows.hardware.prices import Price, cheapest, clouds, prices_of
+from narrows.hardware.this_machine import THIS_MACHINE
 
 __all__ = [
     "PRECISIONS",
+    "THIS_MACHINE",
     "Accelerator",
     "Links",
     "Price",

@@ -9,6 +9,7 @@ from functools import cache
 import msgspec
 
 from narrows.hardware.accelerator import Accelerator, precision_name
+from narrows.hardware.this_machine import machine
 from narrows.text import BadInput
 
 
@@ -36,12 +37,15 @@ def select(
     precision: str | None = None,
     text: str | None = None,
 ) -> tuple[Accelerator, ...]:
-    """The accelerators that meet every condition given, in catalogue order; none may. Raises BadInput.
+    """The accelerators that meet every condition given, in catalogue order, then what was measured here; none may.
+
+    Raises BadInput.
 
     vendor: its name in any case. min_memory: bytes, against the size of the memory (`memory_bytes`). precision: it
     has a peak for it. text: each of its words occurs in the id, name or architecture.
     """
-    found = accelerators()
+    measured = machine()
+    found = (*accelerators(), measured.device) if measured else accelerators()
     if vendor is not None:
         vendors = sorted({device.vendor for device in found})
         if vendor.strip().lower() not in vendors:

@@ -12,6 +12,7 @@ import msgspec
 
 from narrows.hardware.accelerator import Accelerator
 from narrows.hardware.catalogue import accelerators, shown
+from narrows.hardware.this_machine import THIS_MACHINE, this_machine
 from narrows.text import BadInput
 from narrows.units import GIB
 
@@ -106,9 +107,11 @@ def find_accelerator(text: str) -> Accelerator:
 
     Raises BadInput for an unknown name (with the nearest), one that fits several devices (with their ids), or one
     with a memory size that the device does not have. A size picks the configuration where a device comes in
-    several (`m2 ultra 64gb`).
+    several (`m2 ultra 64gb`). `this-machine` is the device that `narrows measure machine` measured here.
     """
     name = text.strip().lower()
+    if name == THIS_MACHINE:
+        return this_machine()
     if not name:
         raise BadInput("give the name of an accelerator, for example l40s; 'narrows gpus' lists them")
     if len(name) > LONGEST_NAME:

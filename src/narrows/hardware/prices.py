@@ -7,6 +7,7 @@ from functools import cache
 import msgspec
 
 from narrows.hardware.catalogue import accelerator_ids, bundled, shown
+from narrows.hardware.this_machine import THIS_MACHINE
 from narrows.text import BadInput
 
 
@@ -55,7 +56,7 @@ def _prices() -> tuple[Price, ...]:
 @cache
 def prices_of(accelerator_id: str) -> tuple[Price, ...]:
     """All prices for an accelerator, by number of accelerators, then by price. Raises BadInput for an unknown id."""
-    if accelerator_id not in accelerator_ids():
+    if accelerator_id not in accelerator_ids() and accelerator_id != THIS_MACHINE:  # which nobody rents out
         raise BadInput("'{id}' is not the id of an accelerator; 'narrows gpus' lists them", id=shown(accelerator_id))
     found = [price for price in _prices() if price.accelerator_id == accelerator_id]
     return tuple(sorted(found, key=lambda p: (p.accelerator_count, p.usd_per_hour, p.label)))

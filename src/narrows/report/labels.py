@@ -129,11 +129,13 @@ def arrange(
     taken: Iterable[Box],
     crossed: Callable[[Box], bool],
     order: Iterable[int] | None = None,
+    farthest: float = math.inf,
 ) -> dict[int, Label]:
     """Labels by the index of their spots, each in the best free place; a spot whose label has none is left out.
 
     marks: of other things, which a label must not cover but a leader may cross; taken: what neither may; crossed:
-    whether a line runs through a box; order: in which spots choose, by itself as they are given.
+    whether a line runs through a box; order: in which spots choose, by itself as they are given; farthest: how many
+    places away a label may stand.
     """
     own = [spot.mark for spot in spots]
     everything = [*own, *marks]
@@ -144,7 +146,7 @@ def arrange(
         passed = [mark for mark in everything if not mark.meets(own[index])]
         best: tuple[int, Label] | None = None
         for far, label in enumerate(_places(spots[index])):
-            if best is not None and far >= best[0]:
+            if far >= (farthest if best is None else best[0]):
                 break
             box, trail = label.box, _trail(label)
             if (
@@ -156,7 +158,7 @@ def arrange(
                 through = any(step.meets(one) for step in trail for one in passed)
                 cost = far + (_THROUGH if through else 0) + (_ACROSS if any(crossed(step) for step in trail) else 0)
                 best = min(best, (cost, label), key=lambda pair: pair[0]) if best else (cost, label)
-        if best is not None:
+        if best is not None and best[0] <= farthest:
             found[index] = best[1]
             texts += [best[1].box, *_trail(best[1])]
     return found

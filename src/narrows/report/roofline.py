@@ -8,15 +8,12 @@ from narrows.answers.roofline.types import Bounds, OperatorRow, Phase, Roofline
 from narrows.report.console import Bars, Column, Paragraph, Part, Segment, Table
 from narrows.report.i18n import _, say
 from narrows.report.roofline_extras import generations, hierarchy, naive, sweep
-from narrows.report.roofline_words import SPENT, bound_word, kind_word, label, least, phase_word, spent_word
+from narrows.report.roofline_words import SMALL, SPENT, bound_word, kind_word, label, least, phase_word, spent_word
 from narrows.report.words import word
 from narrows.roofline.prescriptions import Prescription
 from narrows.roofline.turning import TurningPoint
 from narrows.step.operators import Phase as PhaseName
 from narrows.units import count, decimal, seconds, usd
-
-SMALL = 0.005
-"""Operators that take less of a phase's time than this stand in one row together."""
 
 
 def roofline_report(answer: Roofline) -> list[Part]:

@@ -24,7 +24,25 @@ def along(frame: Frame, over: Roof, stops: Iterable[float]) -> tuple[Slope, list
     ridge = frame.x(over.ridge)
     marked = sorted([0.0, *(x for x in stops if x < ridge), ridge])
     gap, start = max((right - left, left) for left, right in pairwise(marked))
-    x = start + gap / 2
+    return _written(frame, over, start + gap / 2)
+
+
+def along_clear(frame: Frame, over: Roof, avoid: Sequence[Box]) -> tuple[Slope, list[Box]]:
+    """The same where it covers nothing of `avoid`: in the middle of the longest free part of the slope."""
+    tried = [(x, _written(frame, over, x)) for x in range(0, int(frame.x(over.ridge)), 6)]
+    inside = [(x, made) for x, made in tried if made[1][0].left >= 2 and made[1][0].bottom <= frame.height]
+    hits = [sum(box.meets(other) for box in made[1] for other in avoid) for _x, made in inside]
+    least = min(hits)
+    best: list[int] = []
+    run: list[int] = []
+    for i, hit in enumerate(hits):
+        run = [*run, i] if hit == least else []
+        best = max(best, run, key=len)
+    return inside[best[len(best) // 2]][1]
+
+
+def _written(frame: Frame, over: Roof, x: float) -> tuple[Slope, list[Box]]:
+    ridge = frame.x(over.ridge)
     rise = (frame.roof(over, 0) - frame.roof(over, ridge)) / ridge
     turn = math.atan(rise)
     text = _("memory {bandwidth}").format(bandwidth=bandwidth(over.bandwidth))
@@ -73,8 +91,8 @@ def roof_lines(alt: Any, frame: Frame, roofs: Sequence[Roof], x: Any, y: Any, ma
     layers.append(alt.Chart(foot).mark_rule(color=FAINT, strokeDash=[3, 3]).encode(x=x, y=y, y2="y2:Q"))
     for one in roofs[:marked]:
         corner = alt.Data(values=[{"x": one.ridge, "y": one.peak / 1e12}])
-        look = {"size": 320, "strokeWidth": 2} if one == first else {"size": 160, "strokeWidth": 1.5}
-        mark = alt.Chart(corner).mark_point(shape="diamond", filled=False, color=INK, **look)
+        size, stroke = (320, 2.0) if one == first else (160, 1.5)
+        mark = alt.Chart(corner).mark_point(shape="diamond", filled=False, color=INK, size=size, strokeWidth=stroke)
         layers.append(mark.encode(x=x, y=y))
     return layers
 

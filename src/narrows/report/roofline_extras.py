@@ -93,7 +93,7 @@ def sweep(candidates: tuple[Bounds, ...]) -> list[Part]:
             continue
         points = one.sweep.points
         turns = {i + 1 for i, (a, b) in enumerate(pairwise(points)) if (a.bound, a.fits) != (b.bound, b.fits)}
-        kept = _thinned([point.value for point in points]) if len(points) > ROWS else None
+        kept = thinned([point.value for point in points], ROWS) if len(points) > ROWS else None
         title = _("{phase} of {name} by {parameter}").format(
             phase=phase_word(one.sweep.phase), name=label(one), parameter=parameter_word(one.sweep.parameter)
         )
@@ -126,10 +126,12 @@ def sweep(candidates: tuple[Bounds, ...]) -> list[Part]:
     return parts
 
 
-def _thinned(values: list[int]) -> set[int]:
-    """Indices of at most ROWS values whose ratios are about alike, the ends among them."""
+def thinned(values: list[int], most: int) -> set[int]:
+    """Indices of at most `most` values whose ratios are about alike, the ends among them."""
+    if len(values) <= most:
+        return set(range(len(values)))
     ratio = values[-1] / values[0]
-    wanted = [values[0] * ratio ** (i / (ROWS - 1)) for i in range(ROWS)]
+    wanted = [values[0] * ratio ** (i / (most - 1)) for i in range(most)]
     return {min(bisect_left(values, round(value)), len(values) - 1) for value in wanted}
 
 

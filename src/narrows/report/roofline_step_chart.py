@@ -17,7 +17,7 @@ from narrows.report.roofline_axes import (
     BLUE_INK,
     RED_INK,
     Slope,
-    along,
+    along_clear,
     axes,
     leaders,
     regions,
@@ -37,6 +37,8 @@ PHASES = {"prefill": (GREEN, "circle", "#00694D"), "decode": (WINE, "diamond", W
 """Phase → colour and shape of its marks, and the colour of its texts."""
 LABELLED, LEAST_SHARE, LINES = 7, 0.02, 4
 """Operators of a phase that are labelled at most; their share of its time at least; and lines of one label at most."""
+FARTHEST = 80
+"""A label that finds no place nearer than this is left out: its name is in the tooltip and the table."""
 
 
 class Dot(NamedTuple):
@@ -65,7 +67,8 @@ class Whole(msgspec.Struct, frozen=True):
 class StepLayout(msgspec.Struct, frozen=True):
     """All that is drawn, and where. roofs: as they are used, that of most FLOPs first; notes: memory, compute, others.
 
-    gaps: from the largest operator of each label up to its roof: intensity, reached, attainable.
+    around: what the text along the slope covers; gaps: from the largest operator of each label up to its roof:
+    intensity, reached, attainable.
     """
 
     frame: Frame
@@ -75,6 +78,7 @@ class StepLayout(msgspec.Struct, frozen=True):
     labels: dict[str, tuple[Label, ...]]
     notes: tuple[Label, ...]
     slope: Slope
+    around: tuple[Box, ...]
     gaps: tuple[tuple[float, float, float], ...]
 
 
@@ -121,13 +125,10 @@ def step_layout(one: Bounds) -> StepLayout:
     trail = _trail(frame, [whole for whole in wholes if whole.phase == "decode"])
     notes = _notes(frame, roofs)
     spots = [(frame.x(whole.intensity), frame.y(whole.attained)) for whole in wholes]
-    slope, around = along(
-        frame,
-        next(iter(roofs.values())),
-        [*(dot.x for dot in dots if _high(frame, roofs, dot)), *(x for x, _ in spots)],
-    )
     marks = [*(Spot("", dot.x, dot.y, dot.radius).mark for dot in dots), *(Box(x, y, x, y).grown(5) for x, y in spots)]
     marks += [Box(x, y, x, y).grown(8) for x, y in _corners(frame, roofs.values())]
+    first = next(iter(roofs.values()))
+    slope, around = along_clear(frame, first, [*marks, *trail, *(note.box for note in notes)])
     groups = [(phase, group) for phase in PHASES for group in _groups([dot for dot in dots if dot.row.phase == phase])]
     gaps = tuple(gap for _phase, group in groups if (gap := _missing(roofs, group[0].row)))
     marks += [Box(frame.x(at), frame.y(high), frame.x(at), frame.y(low)).grown(1) for at, low, high in gaps]
@@ -146,9 +147,10 @@ def step_layout(one: Bounds) -> StepLayout:
         [*marks, *trail],
         [*(note.box for note in notes), *around],
         lambda box: crossed(frame, box, list(roofs.values())),
+        farthest=FARTHEST,
     )
     labels = {phase: tuple(found[i] for i in sorted(found) if wanted[i][0] == phase) for phase in PHASES}
-    return StepLayout(frame, roofs, dots, wholes, labels, tuple(notes), slope, gaps)
+    return StepLayout(frame, roofs, dots, wholes, labels, tuple(notes), slope, tuple(around), gaps)
 
 
 def _roofs(ridges: Sequence[Ridge], first: str) -> dict[str, Roof]:
@@ -176,11 +178,6 @@ def _frame(roofs: Sequence[Roof], points: Sequence[OperatorRow | Whole]) -> Fram
 
 def _corners(frame: Frame, roofs: Any) -> list[tuple[float, float]]:
     return [(frame.x(roof.ridge), frame.y(roof.peak)) for roof in roofs]
-
-
-def _high(frame: Frame, roofs: dict[str, Roof], dot: Dot) -> bool:
-    """Whether a mark comes close to the slope, where its bandwidth is written."""
-    return dot.y - frame.roof(next(iter(roofs.values())), dot.x) < dot.radius + 24
 
 
 def _trail(frame: Frame, wholes: Sequence[Whole]) -> list[Box]:

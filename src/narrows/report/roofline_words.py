@@ -8,6 +8,8 @@ from narrows.roofline.timed import Cause
 
 SPENT: tuple[Spending, ...] = ("weights", "kv_cache", "activations", "compute", "interconnect", "overhead")
 """In the order of bars."""
+SMALL = 0.005
+"""What takes less of a phase's time than this is too small to see, or to have a row of its own."""
 
 
 def spent_word(name: Spending) -> str:

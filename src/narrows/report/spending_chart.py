@@ -11,7 +11,7 @@ from narrows.report import charts
 from narrows.report.charts import BLUE, FAINT, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, text_width
 from narrows.report.i18n import _
 from narrows.report.roofline_axes import pixel
-from narrows.report.roofline_words import SPENT, label, phase_word, spent_word
+from narrows.report.roofline_words import SMALL, SPENT, label, phase_word, spent_word
 from narrows.units import count, seconds
 
 COLOURS: dict[Spending, str] = {
@@ -59,6 +59,12 @@ def spending_chart(answer: Roofline, width: int, title: Any = None) -> Any:
     times = [_time(row.phase) for row in rows if row.phase is not None]
     room = width - left - 10 - max(text_width(text, _SIZE) for text in times)
     shown = [name for name in SPENT if any(one.spending[name] > 0 for one in _phases(answer.candidates))]
+    # what nobody can see in any bar needs no name
+    named = [
+        spent_word(name)
+        for name in shown
+        if any(one.spending[name] >= SMALL * one.time.value for one in _phases(answer.candidates))
+    ]
     segments = [
         segment
         for i, row in enumerate(rows)
@@ -68,7 +74,7 @@ def spending_chart(answer: Roofline, width: int, title: Any = None) -> Any:
     colour = alt.Color(
         "cause:N",
         scale=alt.Scale(domain=[spent_word(name) for name in shown], range=[COLOURS[name] for name in shown]),
-        legend=alt.Legend(title=None, orient="top", direction="horizontal", columns=len(shown), offset=8),
+        legend=alt.Legend(title=None, orient="top", direction="horizontal", columns=len(named), offset=8, values=named),
     )
     tooltip = [
         alt.Tooltip("row:N", title=" "),

@@ -14,7 +14,7 @@ from narrows.report import charts
 from narrows.report.charts import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, text_width
 from narrows.report.i18n import _
 from narrows.report.roofline_axes import pixel
-from narrows.report.roofline_extras import parameter_word
+from narrows.report.roofline_extras import parameter_word, thinned
 from narrows.report.roofline_words import bound_word, label
 from narrows.roofline.timed import Cause
 
@@ -27,8 +27,8 @@ VERDICTS: dict[Cause, str] = {
     "overhead": GREY,
 }
 _HEIGHT, _STRIP, _GAP, _SIZE = 230, 16, 4, 11
-_MARKED = 40
-"""A curve of more points has no marks on them."""
+_MARKED, _DRAWN = 40, 200
+"""A curve of more points has no marks on them; and of a curve as many are drawn at most."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Curves(msgspec.Struct, frozen=True):
 def sweep_chart(answer: Roofline, width: int, title: Any = None) -> Any:
     """Time and tokens/s side by side, `width` pixels together. Returns an altair chart."""
     alt = charts.plotting()
-    made = curves(answer.candidates, (width - 78) // 2)
+    made = curves(answer.candidates, (width - 90) // 2)
     sides = [
         alt.vconcat(_curves(alt, made, field, name, scale), _strips(alt, made), spacing=30)
         for field, name, scale in (("time", _("time, ms"), 1e3), ("tokens_per_second", _("tokens/s"), 1.0))
@@ -74,7 +74,7 @@ def curves(candidates: Sequence[Bounds], width: int) -> Curves:
         name = charts.label(label(one), 40)
         names.append(name if name not in names else f"{name} ({len(names) + 1})")
     values = [point.value for _one, sweep in found for point in sweep.points]
-    low, high = min(values), max(values)
+    low, high = float(min(values)), float(max(values))
     if low == high:
         low, high = low / 2, high * 2
     return Curves(tuple(names), tuple(sweep for _one, sweep in found), low, high, width)
@@ -119,7 +119,11 @@ def _curves(alt: Any, made: Curves, field: str, name: str, scale: float) -> Any:
         "x:Q",
         scale=alt.Scale(type="log", domain=[made.low, made.high], nice=False),
         axis=alt.Axis(
-            title=parameter_word(made.sweeps[0].parameter), values=doublings(made.low, made.high), format=",d"
+            title=parameter_word(made.sweeps[0].parameter),
+            values=doublings(made.low, made.high, int(made.width / (text_width(f"{made.high:,.0f}", 11) + 14))),
+            format=",d",
+            labelFlush=False,
+            labelOverlap=False,
         ),
     )
     y = alt.Y(
@@ -135,7 +139,7 @@ def _curves(alt: Any, made: Curves, field: str, name: str, scale: float) -> Any:
     ]
     layers = []
     for i, (one, sweep) in enumerate(zip(made.names, made.sweeps, strict=True)):
-        for points, look in _parts(sweep.points):
+        for points, look in _parts(_drawn(sweep.points)):
             rows = [
                 {
                     "name": one,
@@ -171,6 +175,13 @@ def _legend(alt: Any, made: Curves, width: int, title: Any) -> Any:
     chart = alt.layer(lines, names.encode(x=pixel(alt.X, "at:Q"), y=y, text="text:N"))
     chart = chart.properties(width=width, height=20 * (line + 1) - 4)
     return chart if title is None else chart.properties(title=title)
+
+
+def _drawn(points: Sequence[SweepPoint]) -> list[SweepPoint]:
+    """Points enough for a smooth curve, both sides of where memory ends among them."""
+    kept = thinned([point.value for point in points], _DRAWN)
+    kept |= {at for i, (a, b) in enumerate(pairwise(points)) if a.fits != b.fits for at in (i, i + 1)}
+    return [points[i] for i in sorted(kept)]
 
 
 def _parts(points: Sequence[SweepPoint]) -> list[tuple[list[SweepPoint], dict[str, Any]]]:

@@ -43,6 +43,15 @@ class NetworkTime(NamedTuple):
     high: float
 
 
+def host_decides(device: Accelerator, ranks: int) -> bool:
+    """Whether the time depends on how a host wires its slots as much as on the device.
+
+    More than two cards on PCIe talk through switches, or across processors without reaching each other: between two
+    hosts of L40S it differs by 3 × at 4 ranks, 8 × at 8 (table of aiconfigurator; prompts of TensorRT-LLM's overview).
+    """
+    return ranks > 2 and link_of(device, ranks).kind == "PCIe"
+
+
 def traffic(op: str, ranks: int) -> float:
     """Share of the bytes that one rank holds before which must pass its link at least."""
     if op == "all_reduce":
@@ -120,8 +129,7 @@ def _by(library: str, op: str, ranks: int, message: Any, device: Accelerator, li
             share = log(ranks / few) / log(many / few)
             time = time ** (1 - share) * curves[many](message) ** share
             alpha = alpha ** (1 - share) * curves[many].alpha ** share
-        # how slots are wired differs from host to host as much as from device to device
-        wired = found != device.id and link.kind == "PCIe"
+        wired = link.kind == "PCIe" and (found != device.id or host_decides(device, ranks))
         row = _law(op, library, "PCIe") if wired else _interval(found == device.id)
         return NetworkTime(time, time - alpha, alpha, library, found == device.id, row.low, row.high)
     try:

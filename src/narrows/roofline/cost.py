@@ -19,6 +19,7 @@ from narrows.roofline.engine_overhead import added, engine_law, factor, factors,
 from narrows.roofline.experts import experts_law, experts_time
 from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time
+from narrows.roofline.measured import measured_law, measured_time
 from narrows.roofline.scan import scan_law, scan_time
 from narrows.roofline.timed import Parts
 from narrows.step import AttentionShape, Batch, Collective, Elementwise, Experts, Gemm, Operator, Scan
@@ -72,7 +73,8 @@ class Costs:
         self.layers = deployment.model.layers
         self.steps = None if bare or self.device.is_cpu else engine_law(deployment)
         self._factors = {} if self.steps is None else factors(self.steps)
-        self.engine = deployment.engine.name
+        self.engine = self.library = deployment.engine.name
+        """Whose kernels run, and whose collectives."""
         self.graphs = deployment.graphs
         self._keys = device_keys(self.device)
         self._laws: dict[tuple[Any, ...], tuple[LawTime, Law]] = {}
@@ -117,7 +119,7 @@ class Costs:
     def _bare(self, operator: Operator) -> Cost:
         shape = operator.shape
         if isinstance(shape, Collective):
-            net = collective_time(shape, self.device, self.engine, self.graphs)
+            net = collective_time(shape, self.device, self.library, self.graphs)
             return Cost(net.time, 0.0, 0.0, net.network, net.overhead, net.low, net.high)
         time_of, law = self.law_of(operator)
         time, compute, memory, overhead = time_of(operator, self.device, law)
@@ -136,6 +138,9 @@ class Costs:
         return self._laws[key]
 
     def _find(self, operator: Operator) -> tuple[LawTime, Law]:
+        own = measured_law(operator, self.device)
+        if own is not None:
+            return measured_time, own
         if self.device.is_cpu:
             return host_time, law("cpu", "cpu", self._keys, operator.precision, self.engine)
         time_of, law_of = KINDS[type(operator.shape)]

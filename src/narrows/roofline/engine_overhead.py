@@ -1,12 +1,14 @@
 """What an engine makes of its operators' times: how far its kernels are from those that laws were fitted on, and what
 it adds between them, per layer, per step and per sequence.
 
-    step = Σ (factor × time by its law + gap) + (per_layer + eager × exposed) × layers + per_step + per_sequence × sequences
+    step = Σ (factor × time by its law + gap) + layers × (per_layer + eager × exposed)
+           + per_step + per_sequence × sequences
 
 The factor is that of the operator's kind for decode's few rows, and passes over to `large` for prompts' many.
-`exposed`: a step with prompts is no captured graph, so that its launches show until there are enough tokens to hide them.
+`exposed`: a step with prompts is no captured graph, so that its launches show until there are tokens enough to hide
+them.
 Factors are near 1 where a law of the operator holds in servers too. A model that was measured on this class of devices
-has a law of its own; another falls back to that of any model. Which law it was, `engine_law` says in `Law.basis`.
+has a law of its own; another falls back to that of any model. Which law it was, `Law.basis` says.
 """
 
 from __future__ import annotations

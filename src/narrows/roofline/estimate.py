@@ -12,6 +12,7 @@ from math import exp, log
 from msgspec import structs
 
 from narrows.deployment import Deployment
+from narrows.roofline.collectives import host_decides
 from narrows.roofline.cost import Cost, Costs
 from narrows.roofline.timed import Cause, StepEstimate, Timed
 from narrows.step import Batch, Collective, Operator, plan_of
@@ -104,9 +105,15 @@ class Estimator:
         if law is None:
             return found
         # whole steps were measured, which says more of their interval than the intervals of their operators
+        low, high = law.low * found.time, law.high * found.time
+        if host_decides(self.deployment.accelerator, self.deployment.tensor_parallel):
+            talk = [one for one in operators if isinstance(one.operator.shape, Collective)]
+            low -= sum(one.operator.count * max(0.0, law.low * one.time - one.low) for one in talk)
+            high += sum(one.operator.count * max(0.0, one.high - law.high * one.time) for one in talk)
+        # not even its fastest end is faster than the device
         least = sum(one.operator.count * self.costs.least(one.operator) for one in operators)
-        low = min(max(law.low * found.time, least), found.time)
-        return structs.replace(found, low=low, high=law.high * found.time, basis=law.basis)
+        low = min(max(low, least), found.time)
+        return structs.replace(found, low=low, high=high, basis=law.basis)
 
 
 def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:

@@ -36,10 +36,10 @@ def of_scheme(scheme: Scheme, device: Accelerator, dtype: Format) -> Arithmetic:
     """Of the weights of one linear layer.
 
     FP8 weights run with FP8 activations where the device has FP8 units. MXFP8 needs units that scale by block, which
-    come with FP4 ones. NVFP4 has FP4 activations where the file has a scale for them. MXFP4 weights (gpt-oss) meet MXFP8
-    activations where the device has FP4 units, as servers are run there (TensorRT-LLM's default, an option of vLLM: on
-    B200 gpt-oss decodes more than twice as fast as its 16-bit kernels would let it), and 16-bit ones elsewhere. 8-bit
-    integers run as such (W8A8). Everything else is unpacked: GPTQ, AWQ, bitsandbytes, GGUF, codebooks.
+    come with FP4 ones. NVFP4 has FP4 activations where the file has a scale for them. MXFP4 weights (gpt-oss) meet
+    MXFP8 activations where the device has FP4 units, as servers are run there (TensorRT-LLM's default, an option of
+    vLLM: on B200 gpt-oss decodes more than twice as fast as its 16-bit kernels would let it), and 16-bit ones
+    elsewhere. 8-bit integers run as such (W8A8). Everything else is unpacked: GPTQ, AWQ, bitsandbytes, GGUF, codebooks.
     """
     base = plain(device, dtype)
     if scheme is UNQUANTIZED:

@@ -15,7 +15,6 @@ from narrows.models.tensors import Tensor, TensorRow
 from narrows.precision import UNQUANTIZED
 from narrows.precision.per_tensor import PerTensor
 from narrows.step.arithmetic import Arithmetic, of_scheme, plain
-from narrows.precision import UNQUANTIZED
 from narrows.step.kernels import ChosenMatMul, MatMul
 from narrows.step.load import Rows
 

@@ -17,6 +17,7 @@ from narrows.hardware import Accelerator, find_accelerator, precision_name
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
+from narrows.roofline.collectives import host_decides
 from narrows.roofline.link import link_of
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
@@ -221,6 +222,13 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
                 "the prompt is prefilled in {steps} steps of at most {tokens} tokens (max_num_batched_tokens)",
                 steps=steps,
                 tokens=first.deployment.max_num_batched_tokens,
+            )
+        )
+    if any(host_decides(ask.deployment.accelerator, ask.deployment.tensor_parallel) for ask in asks):
+        found.append(
+            Text(
+                "how more than two cards on PCIe reach each other is a matter of the host: two hosts of one card "
+                "differ by 3 to 8 times; measure yours"
             )
         )
     if first.deployment.pipeline_parallel > 1:

@@ -1,0 +1,151 @@
+"""`narrows measure`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+
+from narrows.cli.options import as_json, emit, lang, option, plot
+from narrows.report.i18n import _, say
+from narrows.text import Text
+
+
+def _watching() -> Callable[[float, Text], None]:
+    """What is told how far the probes are: a bar on a terminal."""
+    if not sys.stderr.isatty():
+        return lambda share, stage: None
+    from narrows.cli.progress import Bar
+
+    bar = Bar(100, _("measuring"))
+    return lambda share, stage: bar.to(round(100 * share), 100, say(stage))
+
+
+def _drawable(plot: str | None) -> None:
+    """Refuse a chart that could not be drawn before minutes of measuring. Raises BadInput."""
+    if plot is not None:
+        from narrows.report.charts import plotting
+
+        plotting()
+
+
+def _machine(
+    device: str | None,
+    scratch: str | None,
+    no_disk: bool,
+    seconds: float,
+    datasheet: str | None,
+    no_store: bool,
+    force: bool,
+    as_json: bool,
+    plot: str | None,
+) -> int:
+    from narrows.answers.measure import measure_machine
+
+    _drawable(plot)
+    answer = measure_machine(
+        device=device,
+        scratch=scratch,
+        disk=not no_disk,
+        seconds=seconds,
+        beside=datasheet,
+        store=not no_store,
+        force=force,
+        progress=_watching(),
+    )
+    emit(answer, as_json)
+    if plot is not None:
+        from narrows.report.charts import save
+        from narrows.report.measure_chart import machine_chart
+
+        save(machine_chart(answer), plot)
+    return 0 if answer.stored or no_store else 1
+
+
+def _model(
+    model: str,
+    device: str | None,
+    precision: tuple[str, ...],
+    prompt: tuple[int, ...],
+    batch: tuple[int, ...],
+    context: tuple[int, ...],
+    seconds: float,
+    as_json: bool,
+    plot: str | None,
+) -> int:
+    from narrows.answers.measure_model import measure_model
+
+    _drawable(plot)
+    answer = measure_model(
+        model,
+        device=device,
+        precision=precision,
+        prompt=prompt,
+        batch=batch,
+        context=context,
+        seconds=seconds,
+        progress=_watching(),
+    )
+    emit(answer, as_json)
+    if plot is not None:
+        from narrows.report.charts import save
+        from narrows.report.measure_model_chart import decoder_chart
+
+        save(decoder_chart(answer), plot)
+    return 0 if answer.agrees else 1
+
+
+def _commands() -> list[click.Command]:
+    machine = click.Command(
+        "machine",
+        callback=_machine,
+        help=_(
+            "What can this machine do? Matrix products by shape and precision, memory by working set, launching, "
+            "copying, the disk - measured, and kept as the accelerator this-machine, which every --gpu takes. Needs "
+            "torch, or numpy for less. Exit 0: kept, 1: not kept (the machine was not quiet), 2: bad input."
+        ),
+        params=[
+            option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
+            option("--scratch", metavar="DIR", help=_("Folder whose disk is measured. Default: the temporary one.")),
+            option("--no-disk", is_flag=True, help=_("Leave the disk out.")),
+            option("--seconds", type=float, default=80, show_default=True, help=_("Time for all probes together.")),
+            option("--datasheet", metavar="GPU", help=_("Hold it against this accelerator's data sheet.")),
+            option("--no-store", is_flag=True, help=_("Show it without keeping it.")),
+            option("--force", is_flag=True, help=_("Keep it even though other work disturbed it.")),
+            as_json(),
+            plot(),
+            lang(),
+        ],
+    )
+    model = click.Command(
+        "model",
+        callback=_model,
+        help=_(
+            "Run the decoder of MODEL (a folder, or a config.json: then with random weights) through torch and "
+            "transformers, and compare prefill and decode with what the measurement of this machine predicts. "
+            "Exit 0: they agree, 1: they do not, 2: bad input."
+        ),
+        params=[
+            click.Argument(["model"]),
+            option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
+            option("--precision", multiple=True, help=_("bf16, fp32, fp16. Default: fp32 and bf16.")),
+            option("--prompt", type=int, multiple=True, help=_("Length of a prefill. Default: 32, 128, 512.")),
+            option("--batch", type=int, multiple=True, help=_("Sequences that decode. Default: 1 to 32.")),
+            option("--context", type=int, multiple=True, help=_("Cached tokens. Default: 128, 1024.")),
+            option("--seconds", type=float, default=300, show_default=True, help=_("Time for all points together.")),
+            as_json(),
+            plot(),
+            lang(),
+        ],
+    )
+    return [machine, model]
+
+
+command = click.Group(
+    "measure",
+    commands=_commands(),
+    help=_("What can this really do? Measurements on this machine, beside what is predicted."),
+    params=[lang()],
+    no_args_is_help=True,
+)
