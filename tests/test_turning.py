@@ -78,6 +78,14 @@ def test_prefill_turns_where_its_estimate_does() -> None:
     assert steps.estimate(Batch.prefill(found.value - 1)).bound != "compute"
 
 
+def test_a_turn_before_the_first_number_is_told_as_none() -> None:
+    """One sequence of 30,000 tokens holds 15.7 GB of KV cache, more than the 13.2 GB of weights that a step reads."""
+    found = points(served("llama-2-7b", "h100-sxm", max_length=30000), Load(4096, 30000, 30000))
+    assert (found["decode_kv_batch"].value, found["decode_kv_context"].value) == (1, 1)
+    assert str(found["decode_kv_batch"].text) == "at 30,000 tokens KV traffic exceeds weight traffic at every batch"
+    assert str(found["decode_kv_context"].text) == "at batch 30,000 KV traffic exceeds weight traffic at every context"
+
+
 def test_windows_keep_kv_below_weights_for_ever() -> None:
     """One sequence in windows of 1,024 tokens reads 32 layers × 1,024 × 4 KiB: less than the weights, at any length."""
     config = {

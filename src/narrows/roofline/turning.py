@@ -160,11 +160,15 @@ def _kv_batch(steps: Served, load: Load) -> TurningPoint:
     if found is None:
         text = Text("at {context} tokens KV traffic passes weight traffic at no batch", context=load.context)
         return TurningPoint("decode_kv_batch", "batch", None, text)
-    text = Text(
-        "at {context} tokens KV traffic passes weight traffic from batch {batch} on: beyond, batching helps less and "
-        "less",
-        context=load.context,
-        batch=found,
+    text = (
+        Text("at {context} tokens KV traffic exceeds weight traffic at every batch", context=load.context)
+        if found == 1
+        else Text(
+            "at {context} tokens KV traffic passes weight traffic from batch {batch} on: beyond, batching helps less "
+            "and less",
+            context=load.context,
+            batch=found,
+        )
     )
     return TurningPoint("decode_kv_batch", "batch", found, text, fits=steps.held(load.context) >= found)
 
@@ -197,8 +201,14 @@ def _kv_context(steps: Served, load: Load) -> TurningPoint:
             limit=limit,
         )
         return TurningPoint("decode_kv_context", "context", found, text, fits=False)
-    text = Text(
-        "at batch {batch} KV traffic passes weight traffic from {context} tokens on", batch=load.batch, context=found
+    text = (
+        Text("at batch {batch} KV traffic exceeds weight traffic at every context", batch=load.batch)
+        if found == 1
+        else Text(
+            "at batch {batch} KV traffic passes weight traffic from {context} tokens on",
+            batch=load.batch,
+            context=found,
+        )
     )
     return TurningPoint("decode_kv_context", "context", found, text, fits=steps.held(found) >= load.batch)
 
@@ -220,5 +230,9 @@ def _prefill_compute(steps: Served, load: Load) -> TurningPoint:
             cause=CAUSES[filled(most).bound],
         )
         return TurningPoint("prefill_compute", "prompt", None, text, peaks)
-    text = Text("prefill is compute-bound from prompts of {prompt} tokens on", prompt=found)
+    text = (
+        Text("prefill is compute-bound at every length")
+        if found == 1
+        else Text("prefill is compute-bound from prompts of {prompt} tokens on", prompt=found)
+    )
     return TurningPoint("prefill_compute", "prompt", found, text, peaks)
