@@ -237,6 +237,11 @@ def test_several_accelerators_and_precisions_are_compared() -> None:
     assert len(answer.others) == 3
 
 
+def test_what_is_named_twice_is_compared_once() -> None:
+    answer = roofline("llama-3.1-8b", ["l40s", "NVIDIA L40S"], precision=["fp8", "fp8", "bf16"])
+    assert [(one.gpu, one.quantization) for one in answer.candidates] == [("l40s", "fp8 per tensor"), ("l40s", "")]
+
+
 def test_a_device_may_be_entered_by_its_measured_figures() -> None:
     answer = roofline("llama-2-7b", "l40s", peak="fp16=181TFLOP/s", bandwidth="432GB/s")
     assert [(one.precision, one.peak, one.bandwidth) for one in answer.ridges] == [("fp16", 181e12, 432e9)]

@@ -141,9 +141,10 @@ def roofline(
         spec = stored_as_named(spec, wanted["quantization"])
         wanted["quantization"] = None
     load = _load(spec, wanted)
-    devices = [with_figures(find_accelerator(name), wanted["peak"], wanted["bandwidth"]) for name in names]
+    chosen = {device.id: device for device in map(find_accelerator, names)}
+    devices = [with_figures(device, wanted["peak"], wanted["bandwidth"]) for device in chosen.values()]
     if wanted["peak"] or wanted["bandwidth"]:
-        if len(names) > 1:
+        if len(devices) > 1:
             raise BadInput("--peak and --bandwidth are figures of one accelerator; give one --gpu")
         notes.append(Text("peaks and bandwidth are as given, not those of the catalogue"))
     asks = [*_asks(spec, devices, wanted, load, notes)]
@@ -191,8 +192,8 @@ def _asks(
             most=base["max_length"],
         )
     for device in devices:
-        for name in wanted["precision"] or [None]:
-            spec, options = (model, base) if name is None else with_weights(model, base, precision_name(name))
+        for name in dict.fromkeys(map(precision_name, wanted["precision"])) or [None]:
+            spec, options = (model, base) if name is None else with_weights(model, base, name)
             one = deployed(spec, device, options)
             if load.batch > one.max_num_seqs:
                 if options["max_num_seqs"] is not None:
