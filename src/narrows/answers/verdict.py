@@ -55,7 +55,7 @@ def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdic
     if verdict == "weights do not fit":
         kept = reserve(deployment)
         return Text(
-            "weights take {weights} and the engine's reserve {reserve}, of {budget} that {engine} may use on a {gpu}",
+            "weights take {weights} and the engine's reserve {reserve}, of {budget} that {engine} may use on one {gpu}",
             weights=binary(room.shard.weights),
             reserve=binary(kept.claimed),
             budget=binary(share_of(deployment, kept)),

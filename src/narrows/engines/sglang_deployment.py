@@ -61,7 +61,7 @@ def resolved(
     if fraction is None:
         if found.fraction <= 0:
             raise BadInput(
-                "SGLang would leave no memory for weights and KV cache on a {gpu}; give --mem-fraction-static, or a "
+                "SGLang would leave no memory for weights and KV cache on one {gpu}; give --mem-fraction-static, or a "
                 "smaller --chunked-prefill-size",
                 gpu=accelerator.name,
             )
