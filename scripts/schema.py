@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 from narrows.answers.accuracy import Accuracy
+from narrows.answers.accuracy_loading import LoadingAccuracy
 from narrows.answers.base import Printed, json_schema
 from narrows.answers.calibration import Calibration
 from narrows.answers.check import Check
 from narrows.answers.explain import Explanation
 from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
+from narrows.answers.load_types import Load
 from narrows.answers.measure import MachineMeasured
 from narrows.answers.measure_model import ModelMeasured
 from narrows.answers.models import ModelDetail, ModelList
@@ -24,10 +26,12 @@ ANSWERS: dict[str, type[Printed]] = {
     "models": ModelList,
     "model": ModelDetail,
     "gpus": GpuList,
+    "load": Load,
     "explain": Explanation,
     "accuracy": Accuracy,
     "measure-machine": MachineMeasured,
     "measure-model": ModelMeasured,
+    "accuracy-loading": LoadingAccuracy,
 }
 
 

@@ -44,6 +44,10 @@ CLICK = (
 )
 
 
+FACTS = {"hardware/data/storage.jsonl": ("name", "unless"), "loading/data/loaders.jsonl": ("name",)}
+"""Files of facts, and which of their fields people read."""
+
+
 def template() -> Catalog:
     """Every sentence of the program."""
     catalog = Catalog(project="narrows", charset="utf-8")
@@ -54,6 +58,11 @@ def template() -> Catalog:
     for path in sorted((PACKAGE / "calibration" / "data").glob("*.jsonl")):
         for row in path.read_text("utf-8").splitlines():
             catalog.add(json.loads(row)["basis"], locations=[(str(path.relative_to(ROOT)), 0)])
+    for name, fields in FACTS.items():
+        for row in (PACKAGE / name).read_text("utf-8").splitlines():
+            for field in fields:
+                if json.loads(row).get(field):
+                    catalog.add(json.loads(row)[field], locations=[(f"src/narrows/{name}", 0)])
     for message in CLICK:
         catalog.add(message, locations=[("click", 0)])
     return catalog

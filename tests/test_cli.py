@@ -408,6 +408,10 @@ def test_fit_loads_nothing_heavy() -> None:
     assert loaded(*line, "--json", names=HEAVY + " rich") == set()
 
 
+def test_load_loads_nothing_heavy() -> None:
+    assert loaded("load", "llama-2-7b", "--gpu", "l40s", "--from", "gp3", names=HEAVY) == set()
+
+
 def test_models_and_gpus_load_nothing_heavy() -> None:
     assert loaded("models", "llama-2-7b", names=HEAVY) == set()
     assert loaded("gpus", names=HEAVY) == set()

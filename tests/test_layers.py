@@ -22,6 +22,7 @@ LAYERS = (
     "step",
     "memory",
     "roofline",
+    "loading",
     "observe",
     "measure",
     "diagnosis",

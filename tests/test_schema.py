@@ -37,6 +37,8 @@ def answers() -> dict[str, Printed]:
         "accuracy": api.accuracy("memory"),
         "measure-machine": measured(),
         "measure-model": modelled(precision=["fp32"]),
+        "accuracy-loading": api.accuracy("loading"),
+        "load": api.load("llama-2-7b", "l40s", source="efs", tp=2),
     }
 
 
@@ -60,6 +62,7 @@ STABLE = {
         "state_bytes_per_sequence",
     },
     "fit": {"model", "candidates"},
+    "load": {"stages", "total_sequential", "total_pipelined", "narrow_stage", "remedies"},
 }
 CANDIDATE = {
     "gpu",

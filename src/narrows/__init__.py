@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from narrows.api import explain as explain
     from narrows.api import fit as fit
     from narrows.api import gpus as gpus
+    from narrows.api import load as load
     from narrows.api import load_model as load_model
     from narrows.api import measure_machine as measure_machine
     from narrows.api import measure_model as measure_model
@@ -35,6 +36,7 @@ __all__ = [
     "explain",
     "fit",
     "gpus",
+    "load",
     "load_model",
     "measure_machine",
     "measure_model",

@@ -10,6 +10,7 @@ from narrows.answers.check import check
 from narrows.answers.explain import explain
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
+from narrows.answers.load import load
 from narrows.answers.measure import measure_machine
 from narrows.answers.measure_model import measure_model
 from narrows.answers.models import model, models
@@ -27,6 +28,7 @@ __all__: list[Any] = [
     "explain",
     "fit",
     "gpus",
+    "load",
     "load_model",
     "measure_machine",
     "measure_model",

@@ -69,6 +69,8 @@ def bandwidth(bytes_per_second: float) -> str:
 
 def seconds(value: float) -> str:
     """A duration in the unit that reads best: `0.0162 -> '16.2 ms'`."""
+    if value >= 1000:
+        return f"{value:,.0f} s"
     if value >= 1:
         return f"{value:.3g} s"
     if value >= 1e-3:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from narrows.accuracy.board import LeftOut, MemoryScores
 from narrows.accuracy.memory import left_out, memory_scores
 from narrows.accuracy.records import memory_records
@@ -9,7 +11,10 @@ from narrows.answers.base import Answer
 from narrows.calibration import Coefficient, coefficients
 from narrows.text import BadInput, Text
 
-TOPICS = ("memory",)
+if TYPE_CHECKING:
+    from narrows.answers.accuracy_loading import LoadingAccuracy
+
+TOPICS = ("memory", "loading")
 
 
 class Accuracy(Answer, frozen=True, kw_only=True):
@@ -26,14 +31,18 @@ class Accuracy(Answer, frozen=True, kw_only=True):
     left_out: tuple[LeftOut, ...]
 
 
-def accuracy(topic: str = "memory") -> Accuracy:
-    """The scoreboard of `topic` (memory). Raises BadInput for another topic.
+def accuracy(topic: str = "memory") -> Accuracy | LoadingAccuracy:
+    """The scoreboard of `topic` (memory, loading). Raises BadInput for another topic.
 
     >>> accuracy("memory").scoreboards[0].protocol
     'leave one source out'
     """
     if topic not in TOPICS:
         raise BadInput("'{topic}' is not a scoreboard; use one of: {known}", topic=topic[:40], known=", ".join(TOPICS))
+    if topic == "loading":
+        from narrows.answers.accuracy_loading import loading_accuracy
+
+        return loading_accuracy()
     return Accuracy(
         command=f"narrows accuracy {topic}",
         topic=topic,

@@ -34,7 +34,7 @@ class Paragraph(msgspec.Struct, frozen=True):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A piece of a bar: label and length in the bar's own unit."""
+    """A piece of a bar: label and length in the bar's own unit. Without a label it is room, and nothing is drawn."""
 
     label: str
     value: float
@@ -133,14 +133,20 @@ def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
     room = max(10, width - names - behind - 4)
     longest = max((segments for _, segments, _ in part.rows), key=len, default=())
     labels = list(
-        dict.fromkeys(segment.label for segments in (longest, *(s for _, s, _ in part.rows)) for segment in segments)
+        dict.fromkeys(
+            segment.label
+            for segments in (longest, *(s for _, s, _ in part.rows))
+            for segment in segments
+            if segment.label
+        )
     )
     most = max([part.limit, *(sum(s.value for s in segments) for _, segments, _ in part.rows)])
     key = RichText("  ")
     for index, label in enumerate(labels):
         fill, colour = _FILLS[index % len(_FILLS)]
         key.append(fill, style=colour).append(f" {label}   ")
-    yield key
+    if len(labels) > 1:
+        yield key
     for label, segments, note in part.rows:
         if not segments:
             yield RichText("  " + label, style="bold")
@@ -150,7 +156,7 @@ def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
         for segment in segments:
             done += max(0.0, segment.value)
             end = round(done / most * room) if most else 0
-            fill, colour = _FILLS[labels.index(segment.label) % len(_FILLS)]
+            fill, colour = _FILLS[labels.index(segment.label) % len(_FILLS)] if segment.label else (" ", "")
             line.append(fill * (end - drawn), style=colour)
             drawn = end
         mark = round(part.limit / most * room) if most else 0

@@ -1,0 +1,226 @@
+"""`load`: how long from storage to ready, and which stage decides?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from narrows.answers.base import command_line
+from narrows.answers.load_parts import (
+    host_memory_of,
+    link_of,
+    reason_of_narrow,
+    remedies_of,
+    smaller,
+    stages_of,
+    steps_of,
+    taken_for_granted,
+    total_time,
+    weights_time,
+)
+from narrows.answers.load_types import Load
+from narrows.answers.model import model_facts
+from narrows.deployment import deploy, whole
+from narrows.hardware import find_accelerator
+from narrows.hardware.storage import Storage, find_instance, find_storage
+from narrows.loading.loaders import find_loader
+from narrows.loading.path import Scenario
+from narrows.loading.place import Place, look_up
+from narrows.loading.plan import Settings, predict
+from narrows.loading.rates import READAHEAD, shipped
+from narrows.memory.shard import shards
+from narrows.models import ModelSpec, load_model
+from narrows.models.named import stored_as_named
+from narrows.models.paths import looks_like_path
+from narrows.precision.named import named_scheme
+from narrows.precision.per_tensor import PerTensor
+from narrows.quantity import Quantity
+from narrows.text import BadInput, Text
+from narrows.units import decimal
+
+
+def load(
+    model: str | ModelSpec,
+    gpu: str = "",
+    *,
+    source: str | None = None,
+    engine: str = "vllm",
+    tp: int = 1,
+    pp: int = 1,
+    loader: str | None = None,
+    concurrency: int | None = None,
+    bandwidth: int | None = None,
+    instance: str | None = None,
+    readahead: int | None = None,
+    target: str | None = None,
+    warm: bool = False,
+    compile_cache: bool = False,
+    enforce_eager: bool = False,
+    dtype: str = "auto",
+    quantization: str | None = None,
+    max_len: int | None = None,
+    assume: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Load:
+    """How long from process start to the first answer, and which stage decides?
+
+    source: a storage (`gp3`, `s3`, `hub`, …) or a local path; None: where the model's path lies, or else the hub.
+    loader: None takes the engine's own. concurrency: reads at once and rank. bandwidth: of the storage, bytes/s.
+    readahead: bytes one fault brings. target: the disk of a download. warm: the files are in the page cache.
+    compile_cache: compiled code of an earlier start is kept. Raises BadInput.
+
+    >>> load("llama-2-7b", gpu="l40s", source="gp3").narrow_stage
+    'read'
+    """
+    if not gpu:
+        raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
+    asked = quantization
+    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
+    if quantization is not None and named_scheme(quantization) is not None:
+        # a type of file that is planned for is the model itself, and nothing that the engine makes of it
+        spec, quantization = stored_as_named(spec, quantization), None
+    device = find_accelerator(gpu)
+    deployment = deploy(
+        spec,
+        device,
+        engine=engine,
+        tensor_parallel=tp,
+        pipeline_parallel=pp,
+        dtype=dtype,
+        quantization=quantization,
+        enforce_eager=enforce_eager,
+        max_length=max_len or (None if spec.max_length else 1),
+        # what a host processor can keep is what was put into it, and loading does not depend on it
+        device_memory=device.memory_bytes if device.is_cpu else None,
+    )
+    notes: list[Text] = []
+    place, storage = _source(model if isinstance(model, str) else "", source, notes)
+    gguf = isinstance(spec.precision.scheme, PerTensor)
+    by = (
+        find_loader("gguf-mmap", "llama.cpp")
+        if gguf and loader is None
+        else find_loader(loader, deployment.engine.name)
+    )
+    scenario = Scenario(
+        storage=storage,
+        loader=by,
+        bytes=spec.checkpoint_bytes() if place is None else place.bytes,
+        resident=max(shard.weights for shard in shards(deployment)),
+        ranks=deployment.count,
+        bandwidth=float(bandwidth) if bandwidth is not None else None,
+        instance=find_instance(instance) if instance else None,
+        streams=whole("--concurrency", concurrency, 1024) if concurrency is not None else None,
+        cached=1.0 if warm else (place.cached or 0.0) if place is not None else 0.0,
+        link=link_of(device, notes),
+        device=device.id,
+        generation=None if device.links.c2c else device.links.pcie_generation,
+        readahead=readahead or (place.readahead if place is not None and place.readahead else READAHEAD),
+        target=_disk(target or "nvme") if storage.remote else None,
+    )
+    notes += taken_for_granted(scenario, place, warm, bandwidth is not None)
+    if place is not None and not 0.9 < place.bytes / max(1, spec.checkpoint_bytes()) < 1.1:
+        notes.append(
+            Text(
+                "'{path}' holds {held}, and {model} is stored in {size}: what is there is what is loaded",
+                path=place.path,
+                held=decimal(place.bytes),
+                model=spec.name,
+                size=decimal(spec.checkpoint_bytes()),
+            )
+        )
+    settings = Settings(
+        scenario=scenario,
+        engine=deployment.engine.name,
+        version=deployment.engine.version,
+        layers=spec.layers,
+        graphs=not enforce_eager,
+        compiled=compile_cache,
+    )
+    rates = shipped()
+    start = predict(settings, rates)
+    said = {
+        "quantization": asked,
+        "from": source,
+        "gpu": gpu,
+        "engine": engine if engine != "vllm" else None,
+        "tp": tp if tp != 1 else None,
+        "pp": pp if pp != 1 else None,
+        "loader": loader,
+        "concurrency": concurrency,
+        "bandwidth": bandwidth,
+        "instance": instance,
+        "readahead": readahead,
+        "target": target,
+        "warm": warm,
+        "compile_cache": compile_cache,
+        "enforce_eager": enforce_eager,
+        "dtype": dtype if dtype != "auto" else None,
+        "max_len": max_len,
+        "assume": assume,
+    }
+    return Load(
+        command=command_line("load", model if isinstance(model, str) else spec.name, **said),
+        model=model_facts(spec, deployment.max_length, deployment.kv),
+        gpu=device.id,
+        gpu_name=device.name,
+        ranks=deployment.count,
+        engine=deployment.engine.label,
+        storage=storage.id,
+        storage_name=storage.name,
+        loader=by.id,
+        loader_name=by.name,
+        pipelined=by.pipelined,
+        bytes=scenario.bytes,
+        resident_bytes=scenario.resident,
+        cached=scenario.cached,
+        filesystem=place.filesystem if place is not None else None,
+        stages=stages_of(start, by, rates),
+        weights=weights_time(start, rates),
+        total=Quantity(start.total, "s", "predicted", start.low, start.high),
+        total_sequential=total_time(start, start.transfer.sequential, rates),
+        total_pipelined=total_time(start, start.transfer.pipelined, rates),
+        narrow_stage=start.narrow.name,
+        narrow_reason=reason_of_narrow(start, scenario),
+        remedies=remedies_of(settings, rates, start, smaller(spec) if settings.engine != "llama.cpp" else None),
+        steps=steps_of(settings, rates, start),
+        host_memory=host_memory_of(deployment, scenario, rates),
+        peak_host_bytes=int(by.peak * scenario.bytes * by.share(scenario.ranks)) * (scenario.ranks if by.peak else 1),
+        assumptions=tuple(dict.fromkeys((*spec.assumptions, *deployment.assumptions, *notes))),
+        sources=tuple(dict.fromkeys(one for one in (spec.source, storage.source, by.source, device.source) if one)),
+    )
+
+
+_SCHEMES = {"s3": "s3", "gs": "gcs", "az": "azure-blob", "https": "hub", "hf": "hub"}
+"""Beginning of an address → the storage it speaks of."""
+
+
+def _disk(name: str) -> Storage:
+    """A storage that files can be put on."""
+    found = find_storage(name)
+    if found.write is None:
+        raise BadInput("--target is {storage}, which files are not downloaded to; use nvme, gp3, efs, …", storage=name)
+    return found
+
+
+def _source(model: str, source: str | None, notes: list[Text]) -> tuple[Place | None, Storage]:
+    """(place, storage): of a local path, of a name, or the hub."""
+    if source is None:
+        path = os.path.expanduser(model)
+        if model and looks_like_path(model) and os.path.exists(path):
+            try:
+                place = look_up(path)
+            except BadInput:
+                notes.append(Text("there are no weights in '{path}': they are taken to come from the hub", path=model))
+                return None, find_storage("hub")
+            return place, place.storage
+        return None, find_storage("hub")
+    scheme, address, _ = source.partition("://")
+    if address and scheme.lower() in _SCHEMES:
+        return None, find_storage(_SCHEMES[scheme.lower()])
+    path = os.path.expanduser(source)
+    if os.sep in source or os.path.exists(path):
+        if not os.path.exists(path):
+            raise BadInput("there is no file or directory '{path}'", path=source[-100:])
+        place = look_up(path)
+        return place, place.storage
+    return None, find_storage(source)

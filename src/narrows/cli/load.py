@@ -1,0 +1,63 @@
+"""`narrows load`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from narrows.cli.options import as_json, emit, lang, option, plot, waiting
+from narrows.report.i18n import _
+
+
+def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
+    from narrows.answers.load import load
+    from narrows.units import size
+
+    for name in ("bandwidth", "readahead"):
+        if options[name] is not None:
+            options[name] = size("--" + name, options[name].removesuffix("/s"))
+    answer = load(model, progress=waiting(), **options)
+    if plot is not None:
+        from narrows.report.charts import save
+        from narrows.report.load_chart import load_chart
+
+        save(load_chart(answer), plot)
+    emit(answer, as_json)
+    return 0
+
+
+command = click.Command(
+    "load",
+    callback=_run,
+    help=_(
+        "How long from storage to ready, and which stage decides? MODEL is named as for 'narrows fit'. --from is a "
+        "kind of storage (gp3, io2, efs, fsx, nfs, nvme, s3, gcs, hub, gcsfuse, hyperdisk, tmpfs, …) or a local path, "
+        "whose file system, size and page cache are looked up. Exit 0, 2: bad input."
+    ),
+    params=[
+        click.Argument(["model"]),
+        option(
+            "--from", "source", metavar="STORAGE", help=_("Storage or path. Default: where MODEL lies, or the hub.")
+        ),
+        option("--gpu", required=True, metavar="GPU", help=_("Accelerator.")),
+        option("--engine", default="vllm", show_default=True, help=_("Serving engine, whose defaults apply.")),
+        option("--tp", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
+        option("--pp", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
+        option("--loader", metavar="LOADER", help=_("How weights are read. Default: the engine's own.")),
+        option("--concurrency", type=int, help=_("Reads at once and rank. Default: the loader's own.")),
+        option("--bandwidth", metavar="SIZE", help=_("Of the storage, a second, such as 125MiB or 2GB.")),
+        option("--instance", metavar="NAME", help=_("Cloud machine whose limits count, such as g5.12xlarge.")),
+        option("--readahead", metavar="SIZE", help=_("Bytes that one fault of a mapped file brings, such as 16MiB.")),
+        option("--target", metavar="STORAGE", help=_("Where a download is put. Default: nvme.")),
+        option("--warm", is_flag=True, help=_("The files are in the page cache.")),
+        option("--compile-cache", is_flag=True, help=_("Compiled code of an earlier start is kept.")),
+        option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
+        option("--dtype", default="auto", show_default=True, help=_("Format of unquantized weights.")),
+        option("--quantization", help=_("Quantize while it loads: fp8, bitsandbytes, …")),
+        option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
+        as_json(),
+        plot(),
+        lang(),
+    ],
+)
