@@ -15,6 +15,7 @@ from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
 from narrows.answers.load_types import Load
 from narrows.answers.measure import MachineMeasured
+from narrows.answers.measure_load_types import LoadMeasured
 from narrows.answers.measure_model import ModelMeasured
 from narrows.answers.models import ModelDetail, ModelList
 
@@ -29,6 +30,7 @@ ANSWERS: dict[str, type[Printed]] = {
     "load": Load,
     "explain": Explanation,
     "accuracy": Accuracy,
+    "measure-load": LoadMeasured,
     "measure-machine": MachineMeasured,
     "measure-model": ModelMeasured,
     "accuracy-loading": LoadingAccuracy,

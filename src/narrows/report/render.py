@@ -17,6 +17,7 @@ _REPORTS = {
     "Accuracy": ("narrows.report.accuracy", "accuracy_report"),
     "MachineMeasured": ("narrows.report.measure", "machine_report"),
     "ModelMeasured": ("narrows.report.measure_model", "decoder_report"),
+    "LoadMeasured": ("narrows.report.measure_load", "loading_report"),
     "Load": ("narrows.report.load", "load_report"),
     "LoadingAccuracy": ("narrows.report.accuracy_loading", "loading_accuracy_report"),
     "Explanation": ("narrows.report.explain", "explain_report"),
