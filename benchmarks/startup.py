@@ -52,6 +52,7 @@ def measured(runs: int) -> dict[str, float]:
             "narrows --help": [narrows, "--help"],
             "narrows fit CONFIG --gpu l40s": [narrows, "fit", str(config), "--gpu", "l40s"],
             "narrows fit CONFIG --gpu l40s --json": [narrows, "fit", str(config), "--gpu", "l40s", "--json"],
+            "narrows roofline CONFIG --gpu l40s": [narrows, "roofline", str(config), "--gpu", "l40s"],
             "narrows models": [narrows, "models"],
             "narrows explain": [narrows, "explain"],
         }

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from narrows.accuracy.collectives import every_other, fit, groups, left_out, points
+from narrows.accuracy.collectives import fit, groups, interval, points, ratios_left_out, ratios_of_tables
 from narrows.calibration.collectives import collective_tables
 from narrows.calibration.laws import Law
 
@@ -40,20 +40,16 @@ NETWORKS = {
 }
 
 
-def quantiles(ratios: list[float]) -> tuple[float, float]:
-    """The 10th and the 90th percentile of measured ÷ predicted."""
-    found = sorted(ratios)
-    return found[int(0.1 * len(found))], found[min(len(found) - 1, int(0.9 * len(found)))]
-
-
 def rounded(values: dict[str, float]) -> dict[str, float]:
     """Four significant digits."""
     return {name: float(f"{value:.4g}") for name, value in values.items()}
 
 
-def row(operator: str, device: str, values: dict[str, float], pairs: list[float], n: int, basis: str) -> Law:
+def row(
+    operator: str, device: str, values: dict[str, float], ratios: dict[str, list[float]], n: int, basis: str
+) -> Law:
     """A law; its interval from measured ÷ predicted of devices left out, or assumed."""
-    low, high = quantiles(pairs) if pairs else (0.5, 2.0)
+    low, high = interval(ratios) if ratios else (0.5, 2.0)
     return Law(operator, device, rounded(values), round(low, 3), round(high, 3), n, basis, SOURCE)
 
 
@@ -61,11 +57,11 @@ def measured() -> list[Law]:
     """Laws of links that somebody measured."""
     found = []
     for (op, library, kind), rows in sorted(groups(points()).items()):
-        pairs = [one.time / time for one, time in left_out(rows)]
+        ratios = ratios_left_out(rows)
         devices = sorted({one.device for one in rows})
         basis = f"least squares of log time over {', '.join(devices)}"
-        basis += "; interval of devices left out" if pairs else "; one device only, interval assumed"
-        found.append(row(f"{op} {library}", kind, fit(rows), pairs, len(rows), basis))
+        basis += "; interval of devices left out" if ratios else "; one device only, interval assumed"
+        found.append(row(f"{op} {library}", kind, fit(rows), ratios, len(rows), basis))
     return found
 
 
@@ -80,15 +76,15 @@ def supposed(known: list[Law]) -> list[Law]:
             base = by.get((name, LIKE.get(kind, kind))) or by.get(("all_reduce nccl", LIKE.get(kind, kind)))
             if base is None or (name == "all_reduce custom" and kind not in ("mesh",)):
                 continue
+            basis = f"assumed: as {base.operator} over {base.device}"
+            values = dict(base.values)
+            if kind in LIKE:
+                # more ranks are better off where a switch adds up for them (NVLink SHARP)
+                values["g"] = 0.0
+                basis += ", without what its switch gains with more ranks"
             found.append(
                 msgspec.structs.replace(
-                    base,
-                    operator=name,
-                    device=kind,
-                    low=0.4,
-                    high=2.5,
-                    n=0,
-                    basis=f"assumed: as {base.operator} over {base.device}",
+                    base, operator=name, device=kind, values=values, low=0.4, high=2.5, n=0, basis=basis
                 )
             )
     return found
@@ -106,10 +102,10 @@ OPERATIONS = (
 
 def tables() -> list[Law]:
     """How far a table errs between its sizes, and on a device built like the one measured."""
-    pairs = [a / b for table in collective_tables() for a, b in every_other(table)]
+    ratios = ratios_of_tables()
     basis = "every other size left out; interpolation in logarithms"
-    found = [row("table", "any", {}, pairs, len(pairs), basis)]
-    alike: list[float] = []
+    found = [row("table", "any", {}, ratios, sum(map(len, ratios.values())), basis)]
+    alike: dict[str, list[float]] = {}
     twin = {"h100-sxm": "h200-sxm", "b200-sxm": "b300-sxm", "gb200": "gb300"}
     by = {
         (t.device, t.op, t.library, t.ranks): dict(zip(t.bytes, t.microseconds, strict=True))
@@ -118,8 +114,17 @@ def tables() -> list[Law]:
     for (device, *rest), times in by.items():
         other = by.get((twin.get(device, ""), *rest), {})  # type: ignore[arg-type]
         for size in times.keys() & other.keys():
-            alike += [times[size] / other[size], other[size] / times[size]]
-    found.append(row("table", "twin", {}, alike, len(alike), "each of three pairs of devices taken for the other"))
+            alike.setdefault(device, []).extend((times[size] / other[size], other[size] / times[size]))
+    found.append(
+        row(
+            "table",
+            "twin",
+            {},
+            alike,
+            sum(map(len, alike.values())),
+            "each of three pairs of devices taken for the other",
+        )
+    )
     return found
 
 

@@ -42,16 +42,19 @@ START = {
     "flops_per_joule": (0.7e12, 0.2e12, 8e12),
 }
 """Coefficient → where the search starts, and between what."""
+ONE_DEVICE = (0.6, 1.6)
+"""Interval of a class that rests on one device (assumed)."""
 ALWAYS = ("t0", "bandwidth", "peak", "sm_bandwidth", "step", "wave", "whole_waves", "sharpness")
 QUANTIZED = ("row", "element")
 MOST_SPLITS = 16.0
 """cuBLAS cuts the sum over k; CUTLASS's quantized products as vLLM calls them do not."""
 RESIDENT = 0.5
-"""Activations up to this share of L2 were found in it (GDDR; HBM shows no such thing)."""
+"""Activations up to this share of L2 are found in it (set by hand on the rows of L40S; HBM shows no such thing)."""
 RESIDENT_WEIGHTS = 0.16
 """The same of weights: the benchmark turns over several copies of them."""
 UNTHROTTLED = 0.95
-"""Share of its peak that a GDDR board reaches where power allows: A100's, which has the same instruction for it."""
+"""Share of its peak that a GDDR board reaches where power allows: set by hand to what the fastest rows of A100 reach
+(0.92–0.96), which has the same instruction for it."""
 
 
 def fixed(precision: str, gddr: bool, by_rows: bool) -> dict[str, float]:
@@ -159,41 +162,63 @@ def left_out(tables: Sequence[Table], memory: Sequence[Table]) -> dict[str, tupl
 def laws_of(tables: Sequence[Table], memory: Sequence[Table], engine: str) -> list[Law]:
     """All laws of one precision and library."""
     precision = tables[0].precision
-    kind = "" if precision == "bf16" else precision
     laws = []
 
-    def add(
-        device: str, values: dict[str, float], bounds: tuple[float, float], count: int, basis: str, source: str = SOURCE
-    ) -> None:
-        laws.append(Law("gemm", device, values, *bounds, count, basis, source, kind, engine))
+    def add(device: str, values: dict[str, float], bounds: tuple[float, float], count: int, basis: str) -> None:
+        laws.append(Law("gemm", device, values, *bounds, count, basis, SOURCE, precision, engine))
 
     count = sum(len(table.seconds) for table in tables)
     others = left_out(tables, memory) if len(tables) > 1 else {}
-    wide = interval([ratio for _, ratio in others.values()]) if others else (0.6, 1.6)
+    wide = interval([ratio for _, ratio in others.values()]) if others else ONE_DEVICE
     for table in tables:
         values = best([table], own=True)
         add(table.device.id, values, interval([ratios(table, values)]), len(table.seconds), "fitted")
         reached = values["peak"] * table.device.peak(precision) / (table.device.tdp_watts or 1)
+        values = {**values, "flops_per_joule": float(f"{reached:.4g}")}
+        if is_gddr(table):
+            values["peak"] = UNTHROTTLED
         family = f"{architecture(table.device)} {memory_family(table.device)}"
         basis = f"as {table.device.id}, and no more FLOPs per joule; interval of devices left out"
-        add(family, {**values, "flops_per_joule": float(f"{reached:.4g}")}, wide, len(table.seconds), basis)
+        add(family, values, wide, len(table.seconds), basis)
     pooled = best(tables, memory=memory)
     names = ", ".join(table.device.id for table in tables)
     for chips in ("HBM", "GDDR"):
         values = adapted(pooled, chips == "GDDR")
-        add(f"nvidia {chips}", values, wide, count, f"one law for {names}; interval of devices left out")
-    wider = (round(wide[0] * 0.8, 3), round(wide[1] * 1.25, 3))
+        add(
+            f"nvidia {chips}",
+            values,
+            wide,
+            count,
+            f"one law for {names}; interval of devices left out",
+        )
+    low, high = wide
     flat = adapted(pooled, False)
-    add("nvidia", flat, wider, count, f"one law for {names}; interval of devices left out, widened by a quarter")
-    widest = (round(wide[0] * 0.7, 3), round(wide[1] * 1.6, 3))
-    add("any", flat, widest, 0, f"assumed: as NVIDIA's ({names}), interval widened to 1.6 times")
+    basis = f"one law for {names}; interval of devices left out, widened by a quarter"
+    add("nvidia", flat, (round(low * 0.8, 3), round(high * 1.25, 3)), count, basis)
+    basis = f"assumed: as NVIDIA's ({names}), interval widened to 1.6 times"
+    add("any", flat, (round(low * 0.7, 3), round(high * 1.6, 3)), 0, basis)
     for table in tables if len(tables) > 2 else ():
-        values = adapted(others[table.device.id][0], is_gddr(table))
-        rest = but(tables, table.device.id)
-        bounds = interval([ratio for _, ratio in left_out(rest, but(memory, table.device.id)).values()])
+        name = table.device.id
+        rest, gddr = but(tables, name), is_gddr(table)
+        bounds = interval([ratio for _, ratio in left_out(rest, but(memory, name)).values()])
         size = sum(len(one.seconds) for one in rest)
-        add(f"without {table.device.id}", values, bounds, size, "fitted without it, for scoring alone")
+        add(f"without {name}", adapted(others[name][0], gddr), bounds, size, "fitted without it, for scoring alone")
     return laws
+
+
+def stretched(laws: Sequence[Law]) -> list[Law]:
+    """Laws of precisions that no rows are of: fp16 as bf16, int8 as fp8, and of any precision as bf16."""
+    found = []
+    for law in laws:
+        if law.device.startswith("without"):
+            continue
+        if law.precision == "bf16":
+            found.append(msgspec.structs.replace(law, precision="fp16", basis=f"{law.basis}; in bf16"))
+        if law.precision == "fp8":
+            found.append(msgspec.structs.replace(law, precision="int8", n=0, basis=f"assumed: as fp8 ({law.basis})"))
+        if law.precision == "bf16" and law.device == "any":
+            found.append(msgspec.structs.replace(law, precision="", basis=f"{law.basis}; in bf16"))
+    return found
 
 
 def main() -> None:
@@ -205,10 +230,7 @@ def main() -> None:
             tables = [one for one in found if one.precision == precision and one.engine == (engine or "vllm")]
             memory = [one for one in found if one.precision == "bf16" and one.engine == (engine or "vllm")]
             laws += laws_of(tables, memory if precision != "bf16" else (), engine) if tables else []
-    copies = [law for law in laws if law.precision == "fp8"]
-    laws += [
-        msgspec.structs.replace(law, precision="int8", n=0, basis=f"assumed: as fp8 ({law.basis})") for law in copies
-    ]
+    laws += stretched(laws)
     TARGET.write_bytes(b"".join(msgspec.json.encode(law) + b"\n" for law in laws))
     for law in laws:
         print(

@@ -49,7 +49,8 @@ OPERATIONS = {
     "alltoall": "all_to_all",
     "send_recv": "send",
 }
-LIBRARIES = {"vLLM_custom_graph": "custom", "vLLM_custom_eager": "custom eager", "TRTLLM": "trtllm"}
+LIBRARIES = {"vLLM_custom_graph": "custom", "TRTLLM": "trtllm"}
+"""Not vLLM_custom_eager, whose time is that of the host which launches it."""
 STRANGE = {
     ("h100_pairwise_nvlink", "send"): "the same figures as those of a100_pairwise_nvlink",
     ("a100_pairwise_nvlink", "send"): "faster than its link on paper: measured elsewhere",
@@ -90,7 +91,9 @@ def nccl(folder: Path, runs: Runs) -> None:
 def custom(folder: Path, runs: Runs) -> None:
     """All-reduces of engines; message_size in elements of 16 bits."""
     for row in rows(folder / "collectives-custom-allreduce.csv"):
-        library = LIBRARIES[row["kernel_source"]]
+        library = LIBRARIES.get(row["kernel_source"])
+        if library is None:
+            continue
         key = (DEVICES[row["system"]], "all_reduce", library, int(row["num_gpus"]), 1, f"{AIC}, {row['src']}")
         runs[key][2 * int(row["message_size"])].append(1e3 * float(row["latency"]))
 

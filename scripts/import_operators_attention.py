@@ -4,7 +4,7 @@
 
 FOLDER holds operators-attention-decode.csv.gz and operators-attention-prefill.csv.gz. All rows are carried, times to
 three digits. Rows are those of one operator call: heads of 128 elements, full causal attention, all sequences alike.
-Writes src/narrows/accuracy/data/operators-attention.npz; the README beside it says what stands in.
+Writes src/narrows/accuracy/data/operators-attention.npz; operators.md beside it says what stands in.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ with any row) and `load` (rows of rank 0 ÷ an even share) are means over `DRAWS
 
 All rows are carried, times to three digits. Two kinds are marked as neither to fit nor to score (`excluded`): rows of
 several ranks whose power law rounds to no rows at all, so that which rank works hangs on how a sort breaks ties; and
-fp8 experts whose width is no multiple of 16, which fall to a path 30 times slower. Writes src/narrows/accuracy/data/operators-experts.npz; the README beside it says what stands in.
+fp8 experts whose width is no multiple of 16, which fall to a path 30 times slower. Writes
+src/narrows/accuracy/data/operators-experts.npz; operators.md beside it says what stands in.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _balanced(tokens: int, experts: int, top_k: int) -> np.ndarray[Any, Any]:
     stride = -(-experts // top_k)
     token, choice = np.arange(tokens)[:, None], np.arange(top_k)[None]
     first = token if tokens >= stride else token * stride / tokens
-    return np.bincount(((first + choice * stride) % experts).astype(int).ravel(), minlength=experts)
+    return np.asarray(np.bincount(((first + choice * stride) % experts).astype(int).ravel(), minlength=experts))
 
 
 def _power_law(
@@ -75,7 +76,7 @@ def _power_law(
     by_rank = load.reshape(ranks, -1)
     busiest = int(by_rank.sum(1).argmax())
     by_rank[[0, busiest]] = by_rank[[busiest, 0]]
-    return by_rank.ravel()
+    return np.asarray(by_rank.ravel())
 
 
 def excluded(row: dict[str, str]) -> str:

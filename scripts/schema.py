@@ -18,11 +18,13 @@ from narrows.answers.measure import MachineMeasured
 from narrows.answers.measure_load_types import LoadMeasured
 from narrows.answers.measure_model import ModelMeasured
 from narrows.answers.models import ModelDetail, ModelList
+from narrows.answers.roofline import Roofline
 
 FOLDER = Path(__file__).resolve().parent.parent / "schema"
 ANSWERS: dict[str, type[Printed]] = {
     "calibration": Calibration,
     "fit": Fit,
+    "roofline": Roofline,
     "check": Check,
     "models": ModelList,
     "model": ModelDetail,

@@ -358,15 +358,23 @@ def test_an_unknown_architecture_can_be_read_as_another_and_that_is_told(cli: Cl
 # ---------------------------------------------------------------- help and what is loaded
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+GROUPS = {"measure": ("machine", "model")}
+"""Commands that only hold others."""
+
+
+@pytest.mark.parametrize(
+    "command", ["", *COMMANDS, *(f"{group} {name}" for group, names in GROUPS.items() for name in names)]
+)
 def test_every_command_has_help_that_names_its_options(command: str, cli: Cli) -> None:
-    code, out, err = cli(*filter(None, [command]), "--help")
+    code, out, err = cli(*command.split(), "--help")
     assert (code, err) == (0, "")
     assert "--lang" in out
     assert "Usage: narrows" in out
-    if command:
+    if command in GROUPS:
+        assert all(name in out for name in GROUPS[command])
+    elif command:
         assert "--json" in out
-        assert (code, out) == cli(command, "-h")[:2]
+        assert (code, out) == cli(*command.split(), "-h")[:2]
     else:
         assert all(name in out for name in COMMANDS)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrows.accuracy.collectives import collective_scores, points
+from narrows.accuracy.collectives import collective_intervals, collective_scores, points
 from narrows.calibration.collectives import collective_tables
 from narrows.hardware import find_accelerator
 from narrows.roofline.collectives import CUSTOM_LIMIT, collective_time, traffic
@@ -47,7 +47,7 @@ def test_of_the_libraries_that_apply_the_faster_one_counts():
     h100 = find_accelerator("h100-sxm")
     both = collective_time(Collective("all_reduce", 8, 4096), h100).time
     assert both < collective_time(Collective("all_reduce", 8, 4096), h100, "llama.cpp").time
-    # outside a CUDA graph its own takes 23 µs, NCCL 16
+    # outside a CUDA graph its own takes 23 µs or more, NCCL 16
     assert collective_time(Collective("all_reduce", 8, 4096), h100, graphs=False).library == "nccl"
 
 
@@ -65,8 +65,8 @@ def test_numbers_and_arrays_give_the_same_times(device: str, op: Literal["all_re
 
 @given(st.sampled_from(["h100-sxm", "b200-sxm", "l40s", "mi300x", "a40"]), st.integers(2, 8), st.integers(12, 29))
 def test_twice_the_bytes_never_take_much_less_time(device: str, ranks: int, octave: int) -> None:
-    # measured curves dip by a few per cent where the library changes its algorithm
-    assert seconds(device, ranks, 2**octave) < 1.35 * seconds(device, ranks, 2 ** (octave + 1))
+    # measured curves dip where a library changes its algorithm: on 8 × B200 by a third from 512 KiB to 1 MiB
+    assert seconds(device, ranks, 2**octave) < 1.6 * seconds(device, ranks, 2 ** (octave + 1))
 
 
 def test_ranks_between_two_tables_take_a_time_between_theirs():
@@ -111,3 +111,8 @@ def test_the_tables_interpolate_and_the_laws_carry_to_devices_left_out():
     plain = scores["all_reduce nccl, NVLink switch", "0.8 of the link"]
     assert law.median < 0.16 and law.median < plain.median / 5
     assert {table.device for table in collective_tables()} >= {"h100-sxm", "l40s", "b200-sxm", "a100-pcie-80gb"}
+
+
+def test_intervals_of_laws_hold_on_devices_left_out() -> None:
+    for found in collective_intervals():
+        assert found.n < 100 or 0.7 <= found.coverage <= 0.9, found

@@ -21,7 +21,7 @@ import pytest
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
 from narrows.answers.measure import MachineMeasured, measure_machine
-from narrows.calibration.curve import curve_of, measured_curve, values_of
+from narrows.calibration.curve import curve_of, measured_curve, measured_row, values_of
 from narrows.calibration.laws import Law, law, measured_laws
 from narrows.deployment import deploy
 from narrows.hardware import find_accelerator
@@ -40,6 +40,7 @@ from narrows.measure.torch_library import Torch
 from narrows.models import load_model
 from narrows.report import charts
 from narrows.report.measure_chart import machine_chart
+from narrows.report.render import answer_text
 from narrows.roofline import roof
 from narrows.roofline.cost import Costs
 from narrows.roofline.step_time import StepTime
@@ -540,7 +541,7 @@ def test_a_curve_goes_through_its_points_and_grows_with_the_work_beyond_them() -
 
 def test_the_answer_is_a_report_json_and_a_chart(tmp_path: Path) -> None:
     answer = measured()
-    text = str(answer)
+    text = answer_text(answer)
     assert "kept as this-machine" in text and "100 GFLOP/s" in text and "20 GB/s" in text
     again = json.loads(answer.to_json())
     assert again["peaks"][0]["flops"]["kind"] == "measured" and again["stored"] is True
@@ -744,3 +745,11 @@ def test_the_roofline_of_this_machine_goes_by_its_own_curve() -> None:
     assert costs(product).time == pytest.approx(curve.seconds(product.shape.m, product.shape.k, product.shape.n))
     # tables over rows ask with arrays
     assert StepTime(deployment).step(Batch.decode(4, 100)) > 0
+
+
+def test_the_interval_of_a_curve_is_how_well_its_points_predict_each_other() -> None:
+    measured()
+    row = measured_row("fp32")
+    assert row is not None
+    # the fake's curve turns once, between two rows; elsewhere it is straight
+    assert 0.8 < row.low < 1 <= row.high < 1.05

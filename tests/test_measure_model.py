@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from narrows.answers.measure_model import ModelMeasured, measure_model
@@ -18,13 +19,14 @@ from narrows.hardware.this_machine import keep, machine
 from narrows.measure.as_device import as_machine
 from narrows.measure.decoder import Point, Run, settings_of
 from narrows.measure.kernels import Kernel
-from narrows.measure.predict import Machine, Predicted, measured_here, predicted, seconds_of
+from narrows.measure.predict import NEEDED, Machine, Predicted, measured_here, predicted, seconds_of
 from narrows.measure.recorder import Call, call_of
 from narrows.measure.timing import Sample
 from narrows.measure.verdicts import agrees, growths, observed, turning_rows
 from narrows.quantity import Quantity
 from narrows.report import charts
 from narrows.report.measure_model_chart import decoder_chart
+from narrows.report.render import answer_text
 from narrows.text import BadInput
 
 from .test_measure import BANDWIDTH, PEAK, Fake, measured, probed
@@ -244,10 +246,8 @@ def kept(eager: bool = True) -> None:
     """A machine as the fake library is, with the kernels that torch would add."""
     measured()
     found = probed(budget=60)
-    second = [Quantity(1e-7, "s", "measured")]
-    kernels = (Kernel("eager", "", 60, second[0]),) if eager else ()
-    import msgspec
-
+    second = Quantity(1e-7, "s", "measured")
+    kernels = tuple(Kernel(name, "", 60, second) for name in NEEDED if eager or name != "eager")
     keep(as_machine(msgspec.structs.replace(found, kernels=kernels), None, "2026-11-29"))
 
 
@@ -274,7 +274,8 @@ def test_a_decoder_that_takes_twice_as_long_does_not_agree() -> None:
 
 def test_the_answer_is_a_report_json_and_a_chart(tmp_path: Path) -> None:
     answer = modelled(precision=["fp32"])
-    assert "clear verdicts right" in str(answer) and "memory-bandwidth-bound" in str(answer)
+    text = answer_text(answer)
+    assert "clear verdicts right" in text and "memory-bandwidth-bound" in text
     again = json.loads(answer.to_json())
     assert again["points"][0]["measured"]["kind"] == "measured"
     assert again["points"][0]["predicted"]["kind"] == "predicted"
@@ -299,6 +300,15 @@ def test_what_a_model_cannot_do_is_told_and_the_rest_is_run() -> None:
     assert "only its prefill" in str(answer)
 
 
+def test_a_decoder_that_cannot_be_run_at_all_is_refused_with_the_reason() -> None:
+    class Broken(Pretending):
+        def run(self, point: Point) -> Run:
+            raise BadInput("transformers cannot run this decoder: {reason}", reason="sizes differ")
+
+    with pytest.raises(BadInput, match="sizes differ"):
+        modelled(building=Broken)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -317,7 +327,7 @@ def test_without_a_measured_machine_the_sentence_says_what_to_run() -> None:
     with pytest.raises(BadInput, match="run 'narrows measure machine'"):
         measure_model("m", building=Pretending)
     kept(eager=False)
-    with pytest.raises(BadInput, match="measured without torch"):
+    with pytest.raises(BadInput, match="measured without eager"):
         measured_here()
 
 

@@ -18,7 +18,7 @@ from narrows.deployment import Deployment, deploy
 from narrows.hardware import find_accelerator
 from narrows.models import read_config
 from narrows.models.mixers import LatentAttention
-from narrows.step import AttentionShape, Batch, Operator, plan_of
+from narrows.step import AttentionShape, Batch, Gemm, Operator, plan_of
 from narrows.step.kernels import AttentionKernel
 
 from .conftest import DATA
@@ -211,7 +211,7 @@ def test_weight_bytes_are_those_of_the_engine(row: dict[str, Any]) -> None:
         found = Counter[str]()
         for operator in plan.operators(batch_of(step)):
             shape = operator.shape
-            if hasattr(shape, "n"):
+            if isinstance(shape, Gemm):
                 found[operator.name] += operator.count * shape.k * shape.n * shape.copies * 2
         for key, part in WEIGHTS.items():
             if key in figures["weights"]:

@@ -28,6 +28,9 @@ def test_the_schema_in_the_repository_is_that_of_the_type(name: str) -> None:
 def answers() -> dict[str, Printed]:
     return {
         "fit": api.fit("llama-2-7b", ["a10g", "mi300x"], batch=400, max_len=4096),
+        "roofline": api.roofline(
+            "llama-2-7b", ["l40s", "t4"], sweep="batch=1,2", operator="mlp.down", generations=True, naive_attention=True
+        ),
         "check": api.check(str(LOGS / "excerpts" / "vllm-0.19.1-oom.log")),
         "models": api.models("qwen3"),
         "model": api.model("jamba-v0.1", length=1000),
@@ -63,6 +66,7 @@ STABLE = {
     },
     "fit": {"model", "candidates"},
     "load": {"stages", "total_sequential", "total_pipelined", "narrow_stage", "remedies"},
+    "roofline": {"phases", "operators", "turning_points", "prescriptions"},
 }
 CANDIDATE = {
     "gpu",
@@ -80,6 +84,7 @@ CANDIDATE = {
     "usd_per_hour",
     "mend",
 }
+PHASE = {"time", "bound", "flops", "bytes", "intensity", "ridge"}
 EVERY_ANSWER = {"schema", "narrows_version", "command", "assumptions", "sources"}
 
 
@@ -89,6 +94,8 @@ def test_the_stable_names_are_there() -> None:
         assert set(answer) >= EVERY_ANSWER | STABLE.get(name, set())
     assert set(found["fit"]["model"]) >= STABLE["model"]
     assert set(found["fit"]["candidates"][0]) >= CANDIDATE
+    assert set(found["roofline"]["phases"]) == {"prefill", "decode"}
+    assert all(set(phase) >= PHASE for phase in found["roofline"]["phases"].values())
 
 
 def test_sizes_are_whole_bytes() -> None:

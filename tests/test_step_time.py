@@ -4,15 +4,17 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from narrows.deployment import deploy
-from narrows.hardware import find_accelerator
+from narrows.hardware import accelerators, find_accelerator
 from narrows.models import load_model
-from narrows.roofline.estimate import estimate
+from narrows.models.catalogue import catalogue
+from narrows.roofline.estimate import Estimator, estimate
 from narrows.roofline.step_time import StepTime
 from narrows.step import Batch, Chunk
+from narrows.text import BadInput
 
 # dense, windows, chunked windows, MLA and sparse MLA, MoE, hybrids, on devices of several classes
 DEPLOYMENTS = (
@@ -89,6 +91,30 @@ def test_arrays_of_points_give_what_single_points_give(key: tuple[str, str, int,
     ones = [found.decode(int(b), int(c)) for b, c in zip(batch, context, strict=True)]
     np.testing.assert_allclose(many, ones, rtol=1e-6)
     np.testing.assert_allclose(found.decode(batch[:, None], context[None, :5]).shape, (40, 5))
+
+
+MODELS = tuple(entry.id for entry in catalogue())
+DEVICES = tuple(device.id for device in accelerators() if not device.is_cpu)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(MODELS), st.sampled_from(DEVICES), st.sampled_from([1, 2, 4, 8]), batches, st.integers(0, 4000))
+def test_any_deployment_compiles_to_the_full_roofline(
+    model: str, device: str, tensor_parallel: int, batch: Batch, context: int
+) -> None:
+    try:
+        deployment = deploy(
+            load_model(model), find_accelerator(device), tensor_parallel=tensor_parallel, max_length=4096
+        )
+        full = Estimator(deployment)
+        time = full.estimate(batch).time
+    except BadInput:  # the model is not cut so, or nothing joins such devices
+        assume(False)
+    found = StepTime.of(deployment)
+    assert found.step(batch) == pytest.approx(time, rel=1e-2)
+    decode = full.estimate(Batch.decode(24, context)).time
+    assert found.decode(np.array([24, 5]), np.array([context, 9]))[0] == pytest.approx(decode, rel=1e-2)
+    assert found.line(24).at(context) == pytest.approx(decode, rel=1e-2)
 
 
 def test_total_context_is_shared_out_over_the_sequences_to_the_token() -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from narrows.api import measure_model as measure_model
     from narrows.api import model as model
     from narrows.api import models as models
+    from narrows.api import roofline as roofline
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ __all__ = [
     "measure_model",
     "model",
     "models",
+    "roofline",
 ]
 
 

@@ -15,6 +15,7 @@ from narrows.answers.measure import measure_machine
 from narrows.answers.measure_load import measure_load
 from narrows.answers.measure_model import measure_model
 from narrows.answers.models import model, models
+from narrows.answers.roofline import roofline
 from narrows.models import load_model
 from narrows.report.render import answer_html, answer_text
 from narrows.text import BadInput
@@ -36,4 +37,5 @@ __all__: list[Any] = [
     "measure_model",
     "model",
     "models",
+    "roofline",
 ]

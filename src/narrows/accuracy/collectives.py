@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import exp, log
 from typing import Any, NamedTuple
 
-from narrows.accuracy.board import MIN_CLAIM, Score
+from narrows.accuracy.board import MIN_CLAIM, Interval, Score
 from narrows.calibration.collectives import CollectiveTable, collective_tables
 from narrows.hardware import find_accelerator
 from narrows.roofline.collectives import Curve, law_time, traffic
@@ -156,3 +157,52 @@ def collective_scores() -> tuple[Score, ...]:
         devices = len({table.device for table in tables})
         found.append(score("collectives", op, "table, every other size left out", pairs, devices))
     return tuple(found)
+
+
+def interval(ratios: dict[str, list[float]]) -> tuple[float, float]:
+    """80 % of measured ÷ predicted, by device: the 10th and the 90th percentile, wider the fewer devices they rest on.
+
+    Points of one device err together; a factor of 1 + 1/devices in the logarithm makes up for it.
+    """
+    found = sorted(log(ratio) for own in ratios.values() for ratio in own)
+    low, high = found[int(0.1 * len(found))], found[min(len(found) - 1, int(0.9 * len(found)))]
+    wider = 1 + 1 / len(ratios)
+    return exp(low * wider), exp(high * wider)
+
+
+def ratios_left_out(rows: Sequence[Point]) -> dict[str, list[float]]:
+    """Measured ÷ predicted by device, each by the law of the others."""
+    found: dict[str, list[float]] = {}
+    for row, time in left_out(rows):
+        found.setdefault(row.device, []).append(row.time / time)
+    return found
+
+
+def covered(group: str, ratios: dict[str, list[float]]) -> Interval:
+    """How often measured ÷ predicted of a device lies in the interval of the others, and how wide that is."""
+    inside, widths = 0, []
+    for device, own in ratios.items():
+        low, high = interval({name: found for name, found in ratios.items() if name != device})
+        inside += sum(low <= ratio <= high for ratio in own)
+        widths += [(high - low) / ratio for ratio in own]
+    widths.sort()
+    n = len(widths)
+    return Interval(group, n, inside / n, sum(widths) / n, widths[n // 2])
+
+
+def ratios_of_tables() -> dict[str, list[float]]:
+    """Measured ÷ interpolated of every other size, by device."""
+    found: dict[str, list[float]] = {}
+    for table in collective_tables():
+        found.setdefault(table.device, []).extend(a / b for a, b in every_other(table))
+    return found
+
+
+def collective_intervals() -> tuple[Interval, ...]:
+    """The 80 % intervals on devices left out, where three or more were measured; and of tables between their sizes."""
+    found = []
+    for (op, library, kind), rows in sorted(groups(points()).items()):
+        ratios = ratios_left_out(rows)
+        if len(ratios) > 2:
+            found.append(covered(f"{op} {library}, {kind}", ratios))
+    return (*found, covered("table, every other size left out", ratios_of_tables()))

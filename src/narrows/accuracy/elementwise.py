@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.accuracy.board import Interval, Score
-from narrows.accuracy.gemm import OURS, PLAIN, PLAIN_BANDWIDTH, OperatorScores, Split, interval, score
+from narrows.accuracy.gemm import PLAIN_BANDWIDTH, OperatorScores, Predicted, Split, scored
 from narrows.accuracy.operator_rows import layer_tables
 from narrows.calibration.laws import law
 from narrows.roofline.devices import device_keys
@@ -16,8 +15,7 @@ def elementwise_scores() -> tuple[OperatorScores, ...]:
 
 
 def _scored(protocol: Split) -> OperatorScores:
-    scores: list[Score] = []
-    intervals: list[Interval] = []
+    rows = []
     for table in layer_tables():
         if table.kind == "gemm":
             continue
@@ -26,8 +24,6 @@ def _scored(protocol: Split) -> OperatorScores:
         operator = table.operator()
         ours = elementwise_time(operator, table.device, found).time
         plain = operator.bytes / (PLAIN_BANDWIDTH * table.device.memory_bandwidth)
-        group = f"{table.kind} {table.device.id}"
-        scores.append(score("elementwise", group, OURS, ours, table.seconds))
-        scores.append(score("elementwise", group, PLAIN, plain, table.seconds))
-        intervals.append(interval(group, ours, table.seconds, found))
-    return OperatorScores(protocol, tuple(scores), tuple(intervals), 0)
+        parts = (table.seconds, ours, plain, found.low * ours, found.high * ours)
+        rows.append(Predicted(table.kind, f"{table.kind} {table.device.id}", *parts))
+    return scored(protocol, "elementwise", rows)

@@ -147,6 +147,7 @@ def measure_model(
     watch, pace = Watch(), Pace(time.monotonic, seconds)
     found: list[tuple[str, Point, Run, Predicted, float]] = []
     notes: list[Text] = []
+    refusal: BadInput | None = None
     parameters, random, engine = 0, True, ""
     for index, name in enumerate(wanted):
         progress(index / len(wanted), Text("building the decoder at {precision}", precision=name))
@@ -171,11 +172,14 @@ def measure_model(
             try:
                 run = decoder.run(point)
             except BadInput as refused:
+                refusal = refused
                 notes.append(refused.text)
                 continue
             found.append((name, point, run, predicted(run.calls, known, decoder.weight_bytes), drift))
         del decoder
     progress(1.0, Text("done"))
+    if not found and refusal is not None:
+        raise refusal
     if not found:
         raise BadInput("no point could be run in {seconds} seconds; raise --seconds", seconds=f"{seconds:g}")
     command = command_line(
@@ -245,7 +249,7 @@ def _answer(
         drift=median([one.drift for one in points]),
         median_error_now=median([abs((1 + one.error) * one.drift - 1) for one in points]),
         conditions=conditions,
-        assumptions=(*notes, *_how(random)),
+        assumptions=(*dict.fromkeys(notes), *_how(random)),
         sources=(this_machine().source, machine_path()),
     )
 

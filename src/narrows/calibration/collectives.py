@@ -12,7 +12,7 @@ class CollectiveTable(msgspec.Struct, frozen=True):
     """What ranks took to exchange messages, as `scripts/import_collectives.py` read it.
 
     op: as in `narrows.step.Collective`. library: `nccl` (also oneCCL), `custom` (the all-reduce of vLLM, inside a CUDA
-    graph), `custom eager` (the same outside one), `trtllm`. nodes: machines that the ranks are spread over. bytes: as
+    graph), `trtllm`. nodes: machines that the ranks are spread over. bytes: as
     one rank holds them before; microseconds: median of the runs.
     """
 

@@ -18,6 +18,7 @@ from narrows.text import BadInput, Text, printable
 COMMANDS = {
     "fit": Text("Does it fit, and how much work fits beside it?"),
     "check": Text("What went wrong in this engine's log, and does reality agree?"),
+    "roofline": Text("What bounds prefill, what bounds decode, and what would help?"),
     "load": Text("How long from storage to ready, and which stage decides?"),
     "explain": Text("Where does this number come from? The chapter's worked examples, computed."),
     "measure": Text("What can this machine really do, and a real decoder on it?"),

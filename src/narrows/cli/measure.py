@@ -23,6 +23,14 @@ def _watching() -> Callable[[float, Text], None]:
     return lambda share, stage: bar.to(round(100 * share), 100, say(stage))
 
 
+def _drawable(plot: str | None) -> None:
+    """Refuse a chart that could not be drawn before minutes of measuring. Raises BadInput."""
+    if plot is not None:
+        from narrows.report.charts import plotting
+
+        plotting()
+
+
 def _machine(
     device: str | None,
     scratch: str | None,
@@ -36,6 +44,7 @@ def _machine(
 ) -> int:
     from narrows.answers.measure import measure_machine
 
+    _drawable(plot)
     answer = measure_machine(
         device=device,
         scratch=scratch,
@@ -68,6 +77,7 @@ def _model(
 ) -> int:
     from narrows.answers.measure_model import measure_model
 
+    _drawable(plot)
     answer = measure_model(
         model,
         device=device,

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from narrows.deployment.resolve import Deployment
-from narrows.models.spec import Layer, ModelSpec
+from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import StateRow, Tensor, TensorRow
 from narrows.precision import FORMATS
 
@@ -52,8 +52,14 @@ def state_bytes(row: StateRow, deployment: Deployment) -> int:
 
 
 def outer_rows_of(deployment: Deployment, first: bool, last: bool) -> list[TensorRow]:
-    """Rows outside the layers that stand in a stage: before them in the first, after them in the last."""
+    """Rows outside the layers that stand in a stage: before them in the first, after them in the last.
+
+    With llama.cpp, what stands before the layers stays with the host; a tied head is a copy of the embedding.
+    """
     model = deployment.model
+    if deployment.engine.name == "llama.cpp":
+        head = ("head", "final_norm", "embedding") if model.head_tied else ("head", "final_norm")
+        return [row for row in model.outer_rows() if last and row.tensor.role.startswith(head)]
     return [row for row in model.outer_rows() if stands_in(row, first, last, model.head_tied)]
 
 
@@ -70,6 +76,13 @@ BEFORE = (*_TABLES, "embedding_norm", "per_layer.", "input.", "before.")
 """Prefixes of the roles that stand before the layers."""
 
 
+def towers_of(deployment: Deployment, first: bool) -> list[Tower]:
+    """Towers that an ordinary server loads, in the first stage; llama.cpp has them in a file of their own."""
+    if not first or deployment.engine.name == "llama.cpp":
+        return []
+    return [tower for tower in deployment.model.towers if tower.served]
+
+
 def layers_within(model: ModelSpec, layers: range) -> Iterator[tuple[Layer, Sequence[int]]]:
     """Equal layers together that stand in a stage: (layer, their indices)."""
     for layer, indices in model.kinds:
@@ -78,9 +91,12 @@ def layers_within(model: ModelSpec, layers: range) -> Iterator[tuple[Layer, Sequ
             yield layer, part
 
 
-def lent_into(model: ModelSpec, layers: range) -> list[Layer]:
+def lent_into(deployment: Deployment, layers: range) -> list[Layer]:
     """Layers of a stage that run with weights of an owner in another: one for each such owner."""
     lent: dict[int, Layer] = {}
+    model = deployment.model
+    if deployment.engine.name == "llama.cpp":
+        return []
     for layer, _ in layers_within(model, layers):
         if layer.owner is not None and layer.owner not in layers:
             lent.setdefault(layer.owner, layer)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from narrows.calibration.curve import CURVES, values_of
+from narrows.calibration.curve import CURVES, along, values_of
 from narrows.calibration.laws import Law
 from narrows.hardware import PRECISIONS, THIS_MACHINE, Accelerator, find_accelerator
 from narrows.hardware.this_machine import Machine
+from narrows.measure.compute import Product
 from narrows.measure.machine import Probed
+from narrows.measure.timing import quantile
 from narrows.text import BadInput
 from narrows.units import gib
 
@@ -75,9 +79,7 @@ def laws_of(found: Probed, date: str) -> dict[str, list[msgspec.Raw]]:
             one for one in found.products if one.precision == precision and one.library == library and one.m != one.k
         ]
         if points:
-            times = [one.time for one in points]
-            low = min((time.low or time.value) / time.value for time in times)
-            high = max((time.high or time.value) / time.value for time in times)
+            low, high = _interval(points)
             values = values_of((one.m, one.k, one.n, one.time.value) for one in points)
             rows.append(
                 Law("gemm", THIS_MACHINE, values, low, high, len(points), f"measured with {library}", source, precision)
@@ -94,6 +96,20 @@ def laws_of(found: Probed, date: str) -> dict[str, list[msgspec.Raw]]:
     launch = {"issued": found.launch.value, "waited": found.round_trip.value}
     rows.append(Law("launch", THIS_MACHINE, launch, 1.0, 1.0, 1, f"measured with {library}", source))
     return {CURVES: [msgspec.Raw(msgspec.json.encode(row)) for row in rows]}
+
+
+def _interval(points: Sequence[Product]) -> tuple[float, float]:
+    """Multiples of the curve's times between which 80 % of the points lie when each is left out and predicted by the
+    others of its weight: how well the curve speaks of what it was not measured at.
+    """
+    ratios = []
+    for shape in dict.fromkeys((one.k, one.n) for one in points):
+        rows = sorted((one.m, one.time.value) for one in points if (one.k, one.n) == shape)
+        for index in range(1, len(rows) - 1):
+            others = {str(m): seconds for m, seconds in (rows[index - 1], rows[index + 1])}
+            ratios.append(rows[index][1] / along(others, rows[index][0]))
+    ordered = sorted([*ratios, 1.0])
+    return min(1.0, quantile(ordered, 0.1)), max(1.0, quantile(ordered, 0.9))
 
 
 def as_machine(found: Probed, sheet: Accelerator | None, date: str) -> Machine:

@@ -208,9 +208,11 @@ class Decoder:
                     if times[0] > MOST_SECONDS / 2:
                         break
             return Run(calls, of(times))
-        except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
-                raise
+        except (MemoryError, RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+            reason = " ".join(str(error).split())
+            if not isinstance(error, MemoryError) and "memory" not in reason.lower():
+                # a config whose sizes do not fit together is found out only when it is run
+                raise BadInput("transformers cannot run this decoder: {reason}", reason=reason[:200]) from None
             raise BadInput(
                 "{phase} of {batch} × {length} tokens does not fit into memory",
                 phase=point.phase,

@@ -62,9 +62,10 @@ def _timed(library: Torch, run: Callable[[], object], pace: Pace) -> Quantity:
 
 def _elementwise(library: Torch, precision: str, pace: Pace, memory: int) -> list[Kernel]:
     torch = library.torch
-    found = []
+    found: list[Kernel] = []
     for size in ELEMENTS:
-        if size * 12 > memory or not pace.left:
+        # the smallest is measured even when time is up: a prediction needs one of each
+        if size * 12 > memory or (found and not pace.left):
             break
         x = torch.ones(size, device=library.device, dtype=getattr(torch, _FORMATS[precision]))
         y = x.clone()
@@ -86,16 +87,18 @@ def _attention(library: Torch, precision: str, pace: Pace, memory: int) -> list[
     def heads(batch: int, tokens: int, count: int = HEADS) -> Any:
         return torch.randn(batch, count, tokens, WIDTH, device=library.device).to(kind)
 
-    found, last = [], 0.0
+    found: list[Kernel] = []
+    last = 0.0
     for keys in PROMPTS:
-        if 16 * HEADS * keys * (keys + 4 * WIDTH) > memory or 64 * last > pace.left:
+        if 16 * HEADS * keys * (keys + 4 * WIDTH) > memory or (found and 64 * last > pace.left):
             break
         q, k = heads(1, keys), heads(1, keys)
         time = _timed(library, partial(attend, q, k, k, is_causal=True), pace)
         found.append(Kernel("attention.prefill", precision, HEADS * keys * keys * WIDTH // 2, time))
         last = time.value
+    prompts = len(found)
     for batch, keys in CONTEXTS:
-        if 16 * HEADS * batch * keys * WIDTH > memory or not pace.left:
+        if 16 * HEADS * batch * keys * WIDTH > memory or (len(found) > prompts and not pace.left):
             break
         for name, count in (("own", HEADS), ("shared", HEADS // 8)):
             q, k, v = heads(batch, 1), heads(batch, keys, count), heads(batch, keys, count)

@@ -30,7 +30,7 @@ from narrows.measure.timing import Clock, Pace
 from narrows.measure.torch_library import Torch, accelerators, import_torch
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
-from narrows.units import GIB, MIB
+from narrows.units import GIB, MIB, gib
 
 BUDGET = 80.0
 """Seconds for all probes together; loading the libraries and one last repeat come on top."""
@@ -161,7 +161,7 @@ def _probed(
     gpu = used[0] if isinstance(used[0], Torch) and place != "cpu" else None
     if gpu is not None:
         memory, available = _device_memory(gpu, memory, available)
-        cache = max(cache, _device_cache(gpu))
+        cache = _device_cache(gpu) or 64 * MIB
     room = available // 8
     stages = {name: share for name, share in _SHARES.items() if _wanted(name, gpu is not None, folder)}
     done = [0.0]
@@ -180,7 +180,7 @@ def _probed(
     library = used[-1]
     launch, trip = smallest_operation(library, part)
     part, step = stage("memory", Text("memory bandwidth"))
-    sizes = working_sets(room, cache, MIB if gpu is not None else 16 * 1024)
+    sizes = working_sets(available, cache) if gpu is None else working_sets(available, cache, MIB, 2 * GIB)
     moved = bandwidths(used, sizes, cores, part, step)
     touched = None
     if gpu is None:
@@ -197,6 +197,9 @@ def _probed(
     part, step = stage("kernels", Text("attention and elementwise kernels"))
     small = kernels(library, curve, part, room, step) if isinstance(library, Torch) else []
     conditions = watch.stop(width([one.time for one in products] + [one.bandwidth for one in moved]))
+    if gpu is not None and memory - available > max(2 * GIB, memory // 20):
+        held = Text("other processes hold {size} of the device's memory", size=gib(memory - available))
+        conditions = msgspec.structs.replace(conditions, contended=(*conditions.contended, held))
     buses: list[Transfer] = []
     sums: list[AllReduce] = []
     if gpu is not None:

@@ -31,12 +31,12 @@ class Bandwidth(msgspec.Struct, frozen=True):
     bandwidth: Quantity
 
 
-def working_sets(memory: int, cache: int, smallest: int = SMALLEST) -> list[int]:
-    """Sizes in bytes from `smallest` on, each four times the last, up to four last-level caches or an eighth of memory.
+def working_sets(memory: int, cache: int, smallest: int = SMALLEST, largest: int = 256 * MIB) -> list[int]:
+    """Sizes in bytes from `smallest` on, each four times the last, up to `largest` or four last-level caches.
 
-    Always with a last one that is beyond the cache, where memory allows.
+    An eighth of memory is the limit. There is always a last one beyond the cache, where memory allows.
     """
-    most = max(smallest, min(max(256 * MIB, 4 * cache), 4 * GIB, memory // 8))
+    most = max(smallest, min(max(largest, 4 * cache), 4 * GIB, memory // 8))
     sizes = [smallest]
     while sizes[-1] * 4 <= most:
         sizes.append(sizes[-1] * 4)
@@ -88,12 +88,13 @@ def first_touch(library: Library, size: int, pace: Pace, times: int = 5) -> Quan
     """Bytes per second at which memory fresh from the system is touched for the first time, by one thread."""
     found = []
     for _ in range(times):
-        with mmap.mmap(-1, size) as buffer:
-            run = library.touching(buffer)
-            begun = pace.clock()
-            run()
-            found.append(pace.clock() - begun)
-            del run  # it holds the buffer, which cannot be unmapped then
+        # never closed by hand: that fails while an array still looks into it, as after an interruption
+        buffer = mmap.mmap(-1, size)
+        run = library.touching(buffer)
+        begun = pace.clock()
+        run()
+        found.append(pace.clock() - begun)
+        del run, buffer
     return sample_of(found).rate(size, "B/s")
 
 

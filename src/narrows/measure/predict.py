@@ -20,6 +20,18 @@ from narrows.text import BadInput
 Bound = Literal["compute", "memory bandwidth", "overhead"]
 
 
+NEEDED = (
+    "eager",
+    "multiply",
+    "silu",
+    "concatenate",
+    "attention.prefill",
+    "attention.decode.own",
+    "attention.decode.shared",
+)
+"""Kernels that a prediction needs, beside the curve of products."""
+
+
 class Predicted(msgspec.Struct, frozen=True):
     """Seconds of a step and where they go.
 
@@ -61,8 +73,13 @@ def measured_here() -> Machine:
         bandwidth=device.memory_bandwidth,
         host=device.is_cpu,
     )
-    if ("eager", "") not in found.kernels:
-        raise BadInput("this machine was measured without torch; run 'narrows measure machine' with it")
+    missing = [name for name in NEEDED if not any(known == name for known, _ in found.kernels)]
+    if missing:
+        raise BadInput(
+            "this machine was measured without {missing}: run 'narrows measure machine' again, with torch and enough "
+            "time",
+            missing=", ".join(missing),
+        )
     return found
 
 

@@ -63,8 +63,10 @@ class Torch:
 
     def settle(self) -> None:
         """Wait for what was started on the device."""
-        module = getattr(self.torch, self.kind, None)
-        if self.kind != "cpu" and module is not None:
+        module: Any = getattr(self.torch, self.kind, None)
+        if self.kind in ("cuda", "xpu"):
+            module.synchronize(self.device)
+        elif self.kind != "cpu":
             module.synchronize()
 
     def linear(self, m: int, k: int, n: int, precision: str, copies: int = 1) -> Action:
@@ -82,8 +84,7 @@ class Torch:
 
         def run() -> None:
             turn[0] = (turn[0] + 1) % copies
-            with self.inference():
-                product(x, weights[turn[0]])
+            product(x, weights[turn[0]])
 
         if self.kind == "cuda":
             return self._allowing(precision == "tf32", run)

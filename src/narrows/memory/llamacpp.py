@@ -12,7 +12,7 @@ import msgspec
 
 from narrows.calibration import Coefficients, coefficients
 from narrows.deployment import Deployment, stages
-from narrows.deployment.share import resident_bytes
+from narrows.deployment.share import outer_rows_of, resident_bytes
 from narrows.engines.llamacpp import llama_facts
 from narrows.memory.activations import dense_elements, expert_elements
 from narrows.memory.largest import largest
@@ -118,10 +118,7 @@ def llama_shards(deployment: Deployment) -> list[LlamaShard]:
     cuts = stages(model.layers, deployment.pipeline_parallel)
     found = []
     for index, layers in enumerate(cuts):
-        last = index == len(cuts) - 1
-        # what stands before the layers stays with the host; a tied head is a copy of the embedding
-        head = ("head", "final_norm", "embedding") if model.head_tied else ("head", "final_norm")
-        rows = [row for row in model.outer_rows() if last and row.tensor.role.startswith(head)]
+        rows = outer_rows_of(deployment, index == 0, index == len(cuts) - 1)
         cells: list[CellRow] = []
         state = 0
         for layer, indices in model.kinds:

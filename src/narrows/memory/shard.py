@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from narrows.deployment import Deployment, stages
-from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_bytes, state_bytes
+from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_bytes, state_bytes, towers_of
 from narrows.models.tensors import CacheRow
 
 
@@ -48,8 +48,7 @@ def shards(deployment: Deployment) -> list[Shard]:
     for index, layers in enumerate(cuts):
         first, last = index == 0, index == len(cuts) - 1
         rows = outer_rows_of(deployment, first, last)
-        if first:
-            rows += [row for tower in model.towers if tower.served for row in model.tower_rows(tower)]
+        rows += [row for tower in towers_of(deployment, first) for row in model.tower_rows(tower)]
         cache: list[tuple[int, int, CacheRow]] = []
         state = 0
         for layer, part in layers_within(model, layers):
@@ -57,7 +56,7 @@ def shards(deployment: Deployment) -> list[Shard]:
             mixer = layer.mixer
             cache += [(len(part), _rank_width(row, tp), row) for row in mixer.cache()]
             state += len(part) * sum(state_bytes(constant, deployment) for constant in mixer.state())
-        for layer in lent_into(model, layers):
+        for layer in lent_into(deployment, layers):
             rows += model.lent_rows(layer)
         found.append(Shard(index, resident_bytes(rows, deployment), tuple(cache), state, deployment.kv.bits))
     return found

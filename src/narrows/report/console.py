@@ -51,7 +51,7 @@ class Bars(msgspec.Struct, frozen=True):
 Part = Table | Paragraph | Bars
 
 _STYLES = {"plain": "", "heading": "bold", "good": "green", "bad": "bold red", "dim": "dim"}
-_FILLS = (("█", "blue"), ("▓", "cyan"), ("▒", "magenta"), ("░", "yellow"), ("▚", "green"))
+_FILLS = (("█", "blue"), ("▓", "cyan"), ("▒", "magenta"), ("░", "yellow"), ("▚", "green"), ("#", "red"))
 
 
 def _console(width: int | None = None, **settings: object):  # type: ignore[no-untyped-def]

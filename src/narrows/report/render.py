@@ -9,6 +9,7 @@ from narrows.report.console import Bars, Paragraph, Part, Table, to_text
 
 _REPORTS = {
     "Fit": ("narrows.report.fit", "fit_report"),
+    "Roofline": ("narrows.report.roofline", "roofline_report"),
     "Check": ("narrows.report.check", "check_report"),
     "ModelList": ("narrows.report.models", "models_report"),
     "ModelDetail": ("narrows.report.models", "model_report"),

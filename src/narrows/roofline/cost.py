@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from narrows.calibration.laws import Law, law, laws
+from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
+from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
-from narrows.roofline.gemm import spread
+from narrows.roofline.elementwise import elementwise_time
+from narrows.roofline.experts import experts_law, experts_time
+from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time
 from narrows.roofline.measured import measured_law, measured_time
-from narrows.roofline.plain import plain_time
+from narrows.roofline.scan import scan_law, scan_time
 from narrows.roofline.timed import Parts
 from narrows.step import AttentionShape, Collective, Elementwise, Experts, Gemm, Operator, Scan
 
 LawTime = Callable[[Operator, Accelerator, Law], Parts]
+"""Puts an operator into a law."""
+LawOf = Callable[[Operator, Sequence[str], str], Law]
+"""Finds the law of an operator by the keys of the device and the engine's name."""
+
+
+def _gemm_law(operator: Operator, devices: Sequence[str], engine: str) -> Law:
+    found = law("gemm", "gemm", devices, operator.precision, engine)
+    low, high = spread(operator, found)
+    return structs.replace(found, low=low, high=high)
+
+
+def _elementwise_law(operator: Operator, devices: Sequence[str], engine: str) -> Law:
+    return law("elementwise", "elementwise", devices, operator.precision, engine)
+
+
+KINDS: dict[type, tuple[LawTime, LawOf]] = {
+    Gemm: (gemm_time, _gemm_law),
+    AttentionShape: (attention_time, attention_law),
+    Experts: (experts_time, experts_law),
+    Scan: (scan_time, scan_law),
+    Elementwise: (elementwise_time, _elementwise_law),
+}
 
 
 class Cost(NamedTuple):
@@ -36,45 +60,6 @@ class Cost(NamedTuple):
     overhead: Any
     low: float
     high: float
-
-
-_KINDS: dict[type, str] = {
-    Gemm: "gemm",
-    AttentionShape: "attention",
-    Experts: "experts",
-    Scan: "scan",
-    Elementwise: "elementwise",
-}
-
-
-def _plain(operator: Operator, device: Accelerator, law: Law) -> Parts:
-    return plain_time(operator, device)
-
-
-class Kind(NamedTuple):
-    """How operators of one kind are timed, and where their law is found."""
-
-    time: LawTime
-    law: Callable[[Operator, tuple[str, ...], str], Law]
-
-
-def _plain_law(operator: Operator, devices: tuple[str, ...], engine: str) -> Law:
-    return PLAIN
-
-
-def _kind(name: str) -> Kind:
-    def by_name(operator: Operator, devices: tuple[str, ...], engine: str) -> Law:
-        return law(name, name, devices, operator.precision, engine)
-
-    try:
-        module = import_module(f"narrows.roofline.{name}")
-        laws(name)
-    except (ImportError, FileNotFoundError):
-        return Kind(_plain, _plain_law)
-    return Kind(getattr(module, f"{name}_time"), getattr(module, f"{name}_law", by_name))
-
-
-PLAIN = Law("plain", "any", {}, 0.4, 2.0, 0, "constant shares of peak and bandwidth", "assumed")
 
 
 class Costs:
@@ -118,7 +103,5 @@ class Costs:
             return measured_time, own
         if self.device.is_cpu:
             return host_time, law("cpu", "cpu", self._keys, operator.precision, self.engine)
-        kind = _kind(_KINDS[type(operator.shape)])
-        found = kind.law(operator, self._keys, self.engine)
-        low, high = spread(operator, found)
-        return kind.time, structs.replace(found, low=low, high=high)
+        time_of, law_of = KINDS[type(operator.shape)]
+        return time_of, law_of(operator, self._keys, self.engine)

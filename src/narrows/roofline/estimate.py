@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from math import exp, log
 
 from narrows.deployment import Deployment
-from narrows.roofline.cost import Costs
+from narrows.roofline.cost import Cost, Costs
 from narrows.roofline.timed import Cause, StepEstimate, Timed
-from narrows.step import Batch, Operator, plan_of
+from narrows.step import Batch, Collective, Operator, plan_of
 
 CAUSES: tuple[Cause, ...] = ("compute", "memory bandwidth", "interconnect", "overhead")
 
 
 def timed(operator: Operator, costs: Costs) -> Timed:
     """An operator with its time and what bounds it: the largest of its parts. Raises BadInput as `Costs` does."""
-    found = costs(operator)
+    found = apart(costs(operator), operator, costs)
     parts = (found.compute, found.memory, found.network, found.overhead)
     return Timed(
         operator=operator,
@@ -32,6 +32,23 @@ def timed(operator: Operator, costs: Costs) -> Timed:
         low=found.time * found.low,
         high=found.time * found.high,
     )
+
+
+def apart(found: Cost, operator: Operator, costs: Costs) -> Cost:
+    """The same time with latency told from arithmetic.
+
+    Few rows leave multiprocessors idle, and those that work wait for each other's steps: laws have that with the
+    arithmetic. Where the FLOPs themselves, at the share of peak that the law reaches, take less than the traffic, no
+    faster arithmetic would help: what the arithmetic takes beyond the traffic is latency, and counts as overhead.
+    """
+    if not operator.flops or isinstance(operator.shape, Collective) or costs.device.is_cpu:
+        return found
+    _, law = costs.law_of(operator)
+    pure = operator.flops / (law.values.get("peak", 1.0) * costs.device.peak(operator.precision))
+    if pure >= min(found.memory, found.compute):
+        return found
+    waiting = max(0.0, found.compute - found.memory)
+    return found._replace(compute=pure, overhead=min(found.overhead + waiting, found.time))
 
 
 def split(one: Timed) -> dict[Cause, float]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from narrows.calibration.laws import Law
 from narrows.hardware import Accelerator
-from narrows.roofline.arithmetic import ceiling, joined, larger
+from narrows.roofline.arithmetic import ceiling, joined
 from narrows.roofline.timed import Parts
 from narrows.step import Gemm, Operator
 
@@ -39,7 +39,7 @@ class Tile(NamedTuple):
     above: float
 
 
-TILES = (Tile(16, 64, 0), Tile(64, 64, 16), Tile(64, 128, 64), Tile(128, 128, 128), Tile(128, 256, NEVER))
+TILES = (Tile(16, 64, 0), Tile(64, 64, 16), Tile(64, 128, 64), Tile(128, 128, 256), Tile(128, 256, NEVER))
 REFERENCE_CLOCK = 2e9
 """Hz that the latencies of a law are stated for."""
 OUTPUT_BYTES = 2
@@ -101,15 +101,14 @@ def _arithmetic(shape: Gemm, device: Accelerator, peak: float, slower: float, va
     if device.sm_count is None or device.is_cpu:
         return 2.0 * shape.m * shape.k * shape.n * shape.copies / peak
     units = device.sm_count
-    best = None
-    for tile in TILES:
+    by_rows = bool(value.get("tiles_by_rows"))
+    tiles = [tile for tile in TILES if not by_rows or tile.above < NEVER]
+    if by_rows and isinstance(shape.m, int):
+        tiles = [tile for tile in tiles if shape.m > tile.above][-1:]
+    best = _tiled(shape, tiles[0], peak / units, units, slower, value)
+    for tile in tiles[1:]:
         time = _tiled(shape, tile, peak / units, units, slower, value)
-        if best is None:
-            best = time
-        elif value.get("tiles_by_rows"):
-            best = best + (shape.m > tile.above) * (time - best)
-        else:
-            best = -larger(-best, -time)
+        best = best + (shape.m > tile.above) * (time - best) if by_rows else least(best, time)
     return best
 
 
@@ -117,19 +116,19 @@ def _tiled(shape: Gemm, tile: Tile, peak: float, units: int, slower: float, valu
     """Seconds of the arithmetic with this tile. peak: FLOP/s that one of `units` multiprocessors reaches."""
     fetch = value["sm_bandwidth"] / slower
     wave = value["wave"] * slower
-    used = -larger(-shape.m, -tile.rows)
+    used = least(shape.m, tile.rows)
     fetched = (used * shape.activation_bits + tile.columns * shape.weight_bits) / 8 / fetch
-    step = larger(2.0 * tile.rows * tile.columns / peak + value["step"] * slower, fetched)
+    step = most(2.0 * tile.rows * tile.columns / peak + value["step"] * slower, fetched)
     fill = shape.copies * ceiling(shape.m / tile.rows) * ceiling(shape.n / tile.columns) / units
     whole = value["whole_waves"]
-    waves = whole * ceiling(fill) + (1 - whole) * larger(fill, 1.0)
+    waves = whole * ceiling(fill) + (1 - whole) * most(fill, 1.0)
     time = waves * (shape.k * step + wave)
     if value.get("splits", 1.0) <= 1:
         return time
-    pieces = -larger(-larger(1 / fill, 1.0), -value["splits"])
+    pieces = least(most(1 / fill, 1.0), value["splits"])
     summed = value["split"] * slower + shape.copies * shape.m * shape.n * 4.0 * pieces / (fetch * units)
     split = shape.k / pieces * step + wave + summed
-    return -larger(-time, -split - (fill > 1) * time)
+    return least(time, split + (fill > 1) * time)
 
 
 def _traffic(shape: Gemm, device: Accelerator, value: dict[str, float], cold: bool) -> Any:
@@ -155,3 +154,21 @@ def _share_moved(size: Any, name: str, device: Accelerator, value: dict[str, flo
     """Share of a transfer's time that is left where L2 holds it: all of it, or 1 ÷ how much faster L2 is."""
     held = value.get(name, 0.0) * (device.l2_bytes or 0)
     return 1 - (size < held) * (1 - 1 / value.get("resident_speed", 1.0))
+
+
+def most(a: Any, b: Any) -> Any:
+    """The larger, element by element where arrays are given."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return a if a > b else b
+    import numpy as np  # whoever gives arrays has it
+
+    return np.maximum(a, b)
+
+
+def least(a: Any, b: Any) -> Any:
+    """The smaller, element by element where arrays are given."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return a if a < b else b
+    import numpy as np
+
+    return np.minimum(a, b)

@@ -36,15 +36,16 @@ def of_scheme(scheme: Scheme, device: Accelerator, dtype: Format) -> Arithmetic:
     """Of the weights of one linear layer.
 
     FP8 weights run with FP8 activations where the device has FP8 units. MXFP8 needs units that scale by block, which
-    come with FP4 ones. NVFP4 has FP4 activations where the file has a scale for them. MXFP4 weights (gpt-oss) run with
-    16-bit activations, vLLM's default on every device; its option of MXFP8 activations is not modelled. 8-bit integers
-    run as such (W8A8). Everything else is unpacked: GPTQ, AWQ, bitsandbytes, GGUF, codebooks.
+    come with FP4 ones. NVFP4 has FP4 activations where the file has a scale for them. MXFP4 weights (gpt-oss) meet MXFP8
+    activations where the device has FP4 units, as servers are run there (TensorRT-LLM's default, an option of vLLM: on
+    B200 gpt-oss decodes more than twice as fast as its 16-bit kernels would let it), and 16-bit ones elsewhere. 8-bit
+    integers run as such (W8A8). Everything else is unpacked: GPTQ, AWQ, bitsandbytes, GGUF, codebooks.
     """
     base = plain(device, dtype)
     if scheme is UNQUANTIZED:
         return base
     from narrows.precision.bitsandbytes import Bnb8
-    from narrows.precision.floats import Fp8Block, Fp8Scaled, Microscaled, Nvfp4
+    from narrows.precision.floats import Fp8Block, Fp8Scaled, Microscaled, Mxfp4, Nvfp4
     from narrows.precision.integers import Int8Scaled, Sparse24
 
     if isinstance(scheme, Sparse24):
@@ -53,6 +54,8 @@ def of_scheme(scheme: Scheme, device: Accelerator, dtype: Format) -> Arithmetic:
     if isinstance(scheme, Fp8Block | Fp8Scaled) and "fp8" in known:
         return Arithmetic("fp8", 8)
     if isinstance(scheme, Microscaled) and scheme.bits == 8 and "fp8" in known and "fp4" in known:
+        return Arithmetic("fp8", 8)
+    if isinstance(scheme, Mxfp4) and "fp8" in known and "fp4" in known:
         return Arithmetic("fp8", 8)
     if isinstance(scheme, Nvfp4) and scheme.input_scale and "fp4" in known:
         return Arithmetic("fp4", 4)

@@ -10,7 +10,7 @@ from narrows.models.mixers import Chain, CrossAttention
 from narrows.models.spec import Tower
 from narrows.models.tensors import Tensor, TensorRow
 from narrows.step.arithmetic import plain
-from narrows.step.cores import Site
+from narrows.step.cores import PHASES, Site
 from narrows.step.kernels import AttentionKernel, Kernel, Streaming, Talk
 from narrows.step.layers import quantized_inputs
 from narrows.step.load import Sight
@@ -92,6 +92,36 @@ def after_kernels(rows: Iterable[TensorRow], embedding: TensorRow | None, site: 
     return made
 
 
+_QUERIES = ("attention.q", "q_proj", "linear_q")
+"""How the roles of an encoder's query projections end."""
+
+
+def _sees_all(queries: Tensor, fixed: int, site: Site) -> list[Kernel]:
+    """Attention of an encoder, as wide as its queries: every token sees every other."""
+    heads = max(1, queries.shards // site.tp)
+    dim = on_rank(queries, site.deployment)[1] // heads
+    sight = Sight(encoder=True, both_ways=True, fixed=fixed)
+    return [
+        AttentionKernel(
+            "encoder.core",
+            phase,
+            sight,
+            heads,
+            heads,
+            dim,
+            dim,
+            site.base.precision,
+            8 * site.element,
+            0,
+            site.element,
+            from_cache=False,
+            key_wide=2 * dim * heads,
+            naive=site.naive,
+        )
+        for phase in PHASES
+    ]
+
+
 def encoder_kernels(tower: Tower, rows: Iterable[TensorRow], site: Site) -> list[tuple[Kernel, int]]:
     """An encoder that reads the prompt: every product for each of its tokens, and attention that sees them all.
 
@@ -100,39 +130,18 @@ def encoder_kernels(tower: Tower, rows: Iterable[TensorRow], site: Site) -> list
     deployment, fixed = site.deployment, encoder_tokens(site.deployment)
     made: list[tuple[Kernel, int]] = []
     small = 0
+    together: dict[int, list[Piece]] = {}
     for row in rows:
         piece = outer_piece(row, deployment)
-        each = piece._replace(bytes=piece.bytes // row.count)
-        if not is_matrix(row.tensor):
+        if is_matrix(row.tensor):
+            together.setdefault(row.count, []).append(piece._replace(bytes=piece.bytes // row.count))
+        else:
             small += piece.bytes if row.tensor.use != "table" else 0
-            continue
-        kernels = products([each], deployment, "encoder", fixed, "encoder.")
-        made += [(kernel, row.count) for kernel in quantized_inputs(kernels, site)]
-        if row.tensor.role.endswith(("attention.q", "q_proj", "linear_q")) and row.tensor.use == "linear":
-            heads = max(1, row.tensor.shards)
-            dim = on_rank(row.tensor, deployment)[1] // max(1, heads // site.tp)
-            made += [
-                (
-                    AttentionKernel(
-                        "encoder.core",
-                        phase,
-                        Sight(encoder=True, both_ways=True, fixed=fixed),
-                        max(1, heads // site.tp),
-                        max(1, heads // site.tp),
-                        dim,
-                        dim,
-                        site.base.precision,
-                        8 * site.element,
-                        0,
-                        site.element,
-                        from_cache=False,
-                        key_wide=2 * dim * max(1, heads // site.tp),
-                        naive=site.naive,
-                    ),
-                    row.count,
-                )
-                for phase in ("prefill", "decode")
-            ]
+    for count, pieces in together.items():
+        kernels = quantized_inputs(products(pieces, deployment, "encoder", fixed, "encoder."), site)
+        made += [(kernel, count) for kernel in kernels]
+        queries = [piece.tensor for piece in pieces if piece.tensor.role.endswith(_QUERIES)]
+        made += [(kernel, count) for tensor in queries for kernel in _sees_all(tensor, fixed, site)]
     if small:
         width = deployment.model.hidden
         moved = 2 * width * site.element

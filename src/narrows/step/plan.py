@@ -6,10 +6,12 @@ alike. A batch then takes some arithmetic per kernel.
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 
 from narrows.deployment import Deployment, stages
-from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_of, stands_in
+from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_of, stands_in, towers_of
 from narrows.models.feedforward import Beside, MixtureOfExperts
 from narrows.models.spec import Layer
 from narrows.models.tensors import Tensor, TensorRow
@@ -51,6 +53,7 @@ class Plan(msgspec.Struct, frozen=True):
     deployment: Deployment
     stages: tuple[Stage, ...]
     kernels: tuple[tuple[Kernel, int], ...]
+    naive: bool = False
     assumptions: tuple[Text, ...] = ()
 
     def operators(self, batch: Batch) -> tuple[Operator, ...]:
@@ -153,16 +156,14 @@ def _stage(site: Site, layers: range, first: bool, last: bool) -> Stage:
     for row in outer:
         keep(_outer_held(row.tensor, tied), row.count * resident_of(row, deployment))
     if first:
-        for tower in model.towers:
-            if tower.served:
-                rows = model.tower_rows(tower)
-                reads = tower.reads
-                for row in rows:
-                    one = Held("encoder" if reads and row.tensor.use != "table" else "never", tower.name)
-                    keep(one, row.count * resident_of(row, deployment))
-                if reads:
-                    for kernel, times in encoder_kernels(tower, rows, site):
-                        _add(counts, [kernel], times)
+        for tower in towers_of(deployment, first):
+            rows = model.tower_rows(tower)
+            for row in rows:
+                one = Held("encoder" if tower.reads and row.tensor.use != "table" else "never", tower.name)
+                keep(one, row.count * resident_of(row, deployment))
+            if tower.reads:
+                for kernel, times in encoder_kernels(tower, rows, site):
+                    _add(counts, [kernel], times)
         _add(counts, before_kernels(_before(outer, model.head_tied), site), 1)
     for layer, indices in layers_within(model, layers):
         skipped = idle(layer)
@@ -171,7 +172,7 @@ def _stage(site: Site, layers: range, first: bool, last: bool) -> Stage:
                 keep(one, size, times)
             if not skipped:
                 _add(counts, layer_kernels(layer, found, site), times * turns(layer))
-    for layer in lent_into(model, layers):
+    for layer in lent_into(deployment, layers):
         for row in model.lent_rows(layer):
             keep(Held("always", "weights"), row.count * resident_of(row, deployment))
     if last:
@@ -197,12 +198,21 @@ def _compile(deployment: Deployment, naive: bool) -> Plan:
         row = 2 * deployment.model.hidden * site.element
         send = Talk("pipeline.send", "send", 2, "tokens", row, site.base.precision)
         counts[send] = len(found) - 1
-    return Plan(deployment, found, tuple(counts.items()))
+    return Plan(deployment, found, tuple(counts.items()), naive)
+
+
+_RECENT: deque[Plan] = deque(maxlen=16)
+"""Plans made last: a question asks for the steps of few deployments, and of each many times."""
 
 
 def plan_of(deployment: Deployment, *, naive: bool = False) -> Plan:
     """The deployment compiled. naive: attention whose scores go through device memory, for comparison."""
-    return _compile(deployment, naive)
+    for plan in _RECENT:
+        if plan.deployment is deployment and plan.naive == naive:
+            return plan
+    plan = _compile(deployment, naive)
+    _RECENT.append(plan)
+    return plan
 
 
 def operators_of(deployment: Deployment, batch: Batch, *, naive: bool = False) -> tuple[Operator, ...]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
 from narrows.deployment import Deployment
 from narrows.deployment.share import pieces, ranks_of, resident_of
 from narrows.models.module_schemes import reached
-from narrows.models.spec import Layer
+from narrows.models.spec import Layer, ModelSpec
 from narrows.models.tensors import Tensor, TensorRow
 from narrows.precision import UNQUANTIZED
 from narrows.precision.per_tensor import PerTensor
 from narrows.step.arithmetic import Arithmetic, of_scheme, plain
+from narrows.precision import UNQUANTIZED
 from narrows.step.kernels import ChosenMatMul, MatMul
 from narrows.step.load import Rows
 
@@ -102,14 +103,26 @@ def _key(tensor: Tensor) -> _Key:
 
 def same_storage(layer: Layer, indices: Sequence[int], deployment: Deployment) -> list[tuple[tuple[Piece, ...], int]]:
     """Equal layers by how their tensors are stored: (tensors, how many layers)."""
-    model = deployment.model
-    if model.precision.scheme is UNQUANTIZED and model.measured is None:
-        return [(layer_pieces(layer, indices[0], deployment), len(indices))]
-    counts: dict[tuple[Piece, ...], int] = {}
+    alike: dict[object, list[int]] = {}
+    how = _storage(layer, indices[0], deployment.model)
     for index in indices:
-        found = layer_pieces(layer, index, deployment)
-        counts[found] = counts.get(found, 0) + 1
-    return list(counts.items())
+        alike.setdefault(how(index), []).append(index)
+    return [(layer_pieces(layer, some[0], deployment), len(some)) for some in alike.values()]
+
+
+def _storage(layer: Layer, first: int, model: ModelSpec) -> Callable[[int], object]:
+    """What tells how the tensors of a layer are stored, by its index: looked up, since a model has many layers."""
+    precision, scheme = model.precision, model.precision.scheme
+    if model.measured is not None:
+        return lambda index: tuple(model.layer_rows(layer, (index,)))
+    if isinstance(scheme, PerTensor):
+        roles = [tensor.role for tensor in layer.tensors()]
+        return lambda index: tuple(scheme.of(role, index) for role in roles)
+    if scheme is UNQUANTIZED:
+        return lambda index: None
+    names = {row.tensor.role: row.name for row in model.layer_rows(layer, (first,))}
+    found = [(names[tensor.role], tensor) for tensor in layer.tensors() if reached(precision, tensor)]
+    return lambda index: tuple(model.shares(name, tensor, index) for name, tensor in found)
 
 
 def is_matrix(tensor: Tensor) -> bool:

@@ -1,0 +1,234 @@
+"""`roofline`: what bounds prefill, and what bounds decode?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from narrows.answers.base import command_line
+from narrows.answers.model import model_facts
+from narrows.answers.pasted import pasted_options, read_pasted
+from narrows.answers.roofline.bounds import bounds_of
+from narrows.answers.roofline.device import with_figures
+from narrows.answers.roofline.sweep import parse_sweep
+from narrows.answers.roofline.types import Bounds, Roofline
+from narrows.deployment import whole
+from narrows.hardware import Accelerator, find_accelerator, precision_name
+from narrows.models import ModelSpec, load_model
+from narrows.models.named import stored_as_named
+from narrows.precision.named import named_scheme
+from narrows.roofline.memory_wall import Generation, memory_wall
+from narrows.roofline.phases import Load, Served
+from narrows.roofline.prescriptions import Ask
+from narrows.roofline.what_if import deployed, with_weights
+from narrows.text import BadInput, Text
+
+__all__ = ["Bounds", "Roofline", "roofline"]
+
+PROMPT, BATCH, CONTEXT = 4096, 16, 4096
+"""What is asked for by itself: the chapter's load. A model whose limit is shorter takes its limit."""
+_DEFAULTS: dict[str, Any] = {"tp": 1, "pp": 1, "ep": 1, "engine": "vllm", "dtype": "auto", "kv_cache_dtype": "auto"}
+_DEPLOY = {
+    "engine": "engine",
+    "tensor_parallel": "tp",
+    "pipeline_parallel": "pp",
+    "expert_parallel": "ep",
+    "dtype": "dtype",
+    "kv_cache_dtype": "kv_cache_dtype",
+    "max_length": "max_len",
+    "max_num_seqs": "max_num_seqs",
+    "max_num_batched_tokens": "max_num_batched_tokens",
+    "utilization": "gpu_memory_utilization",
+    "enforce_eager": "enforce_eager",
+    "quantization": "quantization",
+    "device_memory": "memory",
+}
+"""Parameters of `deploy` → options of `roofline`."""
+
+
+def roofline(
+    model: str | ModelSpec,
+    gpu: str | Sequence[str],
+    *,
+    prompt: int | None = None,
+    batch: int | None = None,
+    context: int | None = None,
+    tp: int = 1,
+    pp: int = 1,
+    ep: int = 1,
+    engine: str = "vllm",
+    dtype: str = "auto",
+    kv_cache_dtype: str = "auto",
+    quantization: str | None = None,
+    precision: str | Sequence[str] = (),
+    max_len: int | None = None,
+    max_num_seqs: int | None = None,
+    max_num_batched_tokens: int | None = None,
+    gpu_memory_utilization: float | None = None,
+    enforce_eager: bool = False,
+    memory: int | None = None,
+    peak: str | Sequence[str] = (),
+    bandwidth: str | None = None,
+    cloud: str | None = None,
+    sweep: str | None = None,
+    operator: str | None = None,
+    generations: bool = False,
+    naive_attention: bool = False,
+    assume: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Roofline:
+    """What bounds prefill of a prompt, and decode of a batch, of `model` on `gpu` (one or several to compare)?
+
+    prompt: tokens of one prompt. batch, context: sequences of a decode step and the tokens that each has cached. ep:
+    ranks over which experts are shared out, of the tensor-parallel ones. precision: formats of the weights to compare
+    (bf16, fp8, int8, int4, fp4), of an unquantized model. peak, bandwidth: figures in place of the catalogue's, such
+    as ["bf16=435GFLOP/s"] and "34GB/s", of a device that was measured. memory: usable bytes per device. sweep: a
+    range such as "batch=1..256x2". operator: one whose way through the memory hierarchy is shown. generations: the
+    same load across generations of accelerators. naive_attention: beside the fused one. progress: told (headers read,
+    headers in all). Raises BadInput.
+
+    model may also be the engine's start command as it is pasted: its flags stand for options that are not given.
+
+    >>> roofline("llama-2-7b", gpu="l40s", prompt=4096, batch=16, context=4096).phases.decode.bound
+    'memory bandwidth'
+    """
+    asked: dict[str, Any] = {
+        "prompt": prompt,
+        "batch": batch,
+        "context": context,
+        "tp": tp,
+        "pp": pp,
+        "ep": ep,
+        "engine": engine,
+        "dtype": dtype,
+        "kv_cache_dtype": kv_cache_dtype,
+        "quantization": quantization,
+        "precision": [precision] if isinstance(precision, str) else list(precision),
+        "max_len": max_len,
+        "max_num_seqs": max_num_seqs,
+        "max_num_batched_tokens": max_num_batched_tokens,
+        "gpu_memory_utilization": gpu_memory_utilization,
+        "enforce_eager": enforce_eager,
+        "memory": memory,
+        "peak": [peak] if isinstance(peak, str) else list(peak),
+        "bandwidth": bandwidth,
+        "cloud": cloud,
+        "sweep": sweep,
+        "operator": operator,
+        "generations": generations,
+        "naive_attention": naive_attention,
+        "assume": assume,
+    }
+    said = {name: value for name, value in asked.items() if value not in (_DEFAULTS.get(name), False, [])}
+    names = [gpu] if isinstance(gpu, str) else list(gpu)
+    if not names:
+        raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
+    command = command_line("roofline", model if isinstance(model, str) else model.name, gpu=names, **said)
+    notes: list[Text] = []
+    points = parse_sweep(sweep) if sweep is not None else None
+    pasted = read_pasted(model) if isinstance(model, str) else None
+    if pasted is not None:
+        model = pasted.model
+        options = {name: value for name, value in pasted_options(pasted, notes).items() if name in asked}
+        said = {**options, **said}
+    wanted = {**asked, **said}
+    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
+    if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
+        spec = stored_as_named(spec, wanted["quantization"])
+        wanted["quantization"] = None
+    load = _load(spec, wanted)
+    devices = [with_figures(find_accelerator(name), wanted["peak"], wanted["bandwidth"]) for name in names]
+    if wanted["peak"] or wanted["bandwidth"]:
+        if len(names) > 1:
+            raise BadInput("--peak and --bandwidth are figures of one accelerator; give one --gpu")
+        notes.append(Text("peaks and bandwidth are as given, not those of the catalogue"))
+    asks = [*_asks(spec, devices, wanted, load, notes)]
+    found = [bounds_of(ask, points, operator, naive_attention) for ask in asks]
+    first = asks[0]
+    walls: tuple[Generation, ...] = ()
+    if generations:
+        walls = memory_wall(first.model, first.options, load, tuple(device.id for device in devices))
+    return Roofline(
+        command=command,
+        model=model_facts(spec, load.length, first.deployment.kv),
+        prompt=load.prompt,
+        batch=load.batch,
+        context=load.context,
+        **{name: getattr(found[0], name) for name in Bounds.__struct_fields__},
+        others=tuple(found[1:]),
+        generations=walls,
+        assumptions=_assumptions(spec, asks, notes),
+        sources=_sources(spec, asks, found),
+    )
+
+
+def _load(model: ModelSpec, wanted: dict[str, Any]) -> Load:
+    limit = wanted["max_len"] or model.max_length or max(PROMPT, CONTEXT)
+    return Load(
+        prompt=min(PROMPT, limit) if wanted["prompt"] is None else whole("--prompt", wanted["prompt"]),
+        batch=BATCH if wanted["batch"] is None else whole("--batch", wanted["batch"]),
+        context=min(CONTEXT, limit) if wanted["context"] is None else whole("--context", wanted["context"]),
+    )
+
+
+def _asks(
+    model: ModelSpec, devices: Sequence[Accelerator], wanted: dict[str, Any], load: Load, notes: list[Text]
+) -> Iterator[Ask]:
+    """Every device with every precision."""
+    base = {name: wanted[told] for name, told in _DEPLOY.items()}
+    if base["max_length"] is None:
+        base["max_length"] = load.length
+    elif load.length > base["max_length"]:
+        raise BadInput(
+            "--prompt or --context is {length}, longer than --max-len {most}",
+            length=load.length,
+            most=base["max_length"],
+        )
+    for device in devices:
+        for name in wanted["precision"] or [None]:
+            spec, options = (model, base) if name is None else with_weights(model, base, precision_name(name))
+            one = deployed(spec, device, options)
+            if load.batch > one.max_num_seqs:
+                if options["max_num_seqs"] is not None:
+                    raise BadInput(
+                        "--batch is {batch}, more than --max-num-seqs {most}", batch=load.batch, most=one.max_num_seqs
+                    )
+                notes.append(
+                    Text(
+                        "max_num_seqs is taken as {batch}; by itself the engine runs {usual}",
+                        batch=load.batch,
+                        usual=one.max_num_seqs,
+                    )
+                )
+                options = {**options, "max_num_seqs": load.batch}
+                one = deployed(spec, device, options)
+            yield Ask(spec, options, Served(one), load, wanted["cloud"])
+
+
+def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tuple[Text, ...]:
+    found = [*model.assumptions, *(text for ask in asks for text in ask.deployment.assumptions)]
+    found += [*(text for ask in asks for text in ask.steps.plan.assumptions), *notes]
+    first = asks[0]
+    steps = -(-first.load.prompt // first.deployment.max_num_batched_tokens)
+    if steps > 1:
+        found.append(
+            Text(
+                "the prompt is prefilled in {steps} steps of at most {tokens} tokens (max_num_batched_tokens)",
+                steps=steps,
+                tokens=first.deployment.max_num_batched_tokens,
+            )
+        )
+    if first.deployment.pipeline_parallel > 1:
+        found.append(
+            Text("the stages of the pipeline run one after the other; with several batches in flight they overlap")
+        )
+    found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
+    return tuple(dict.fromkeys(found))
+
+
+def _sources(model: ModelSpec, asks: Sequence[Ask], found: Sequence[Bounds]) -> tuple[str, ...]:
+    sources = [model.source] if model.source else []
+    sources += [ask.deployment.accelerator.source for ask in asks]
+    sources.append(asks[0].deployment.engine.source)
+    sources += [law.source for one in found for law in one.laws if law.n]
+    return tuple(dict.fromkeys(sources))
