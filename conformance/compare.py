@@ -11,6 +11,7 @@ import msgspec
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel, logging
 
 from conformance.adapter import cached_by_transformers
+from conformance.flops import EXCEPTIONS, LENGTH, flops_of, stated
 from conformance.reference import Reference, built, classes_of, measure
 from conformance.starts import STARTS
 from conformance.variants import Values, variant
@@ -79,16 +80,21 @@ def _one(family: str, model: type[PreTrainedModel], dice: random.Random, draw: i
             best = config, reference
         if reference.cache:
             break
-    return _against(family, name, draw, *best) if best else Case(family, name, draw, unbuilt=error)
+    return _against(family, model, draw, *best) if best else Case(family, name, draw, unbuilt=error)
 
 
-def _against(family: str, name: str, draw: int, config: PreTrainedConfig, reference: Reference) -> Case:
+def _against(
+    family: str, model: type[PreTrainedModel], draw: int, config: PreTrainedConfig, reference: Reference
+) -> Case:
+    name = model.__name__
     written = json.loads(config.to_json_string(use_diff=False)) | {"architectures": [name]}
     row = {"config": written, **msgspec.to_builtins(reference)}
     exception = exception_of(family, written)
     compared = msgspec.structs.replace(reference, cache={}) if exception else reference
     try:
-        differences = tuple(_differences(read_config(written, name=family), compared))
+        spec = read_config(written, name=family)
+        flops = None if family in EXCEPTIONS or not draw else flops_of(model, config)
+        differences = (*_differences(spec, compared), *_other_flops(spec, flops))
     except BadInput as error:
         differences = (f"refused: {error}"[:300],)
     return Case(family, name, draw, differences, exception, lengths=tuple(compared.cache), row=row)
@@ -119,6 +125,12 @@ def _differences(spec: ModelSpec, reference: Reference) -> list[str]:
         if theirs is not None and ours != theirs:
             found.append(f"{what}: {ours:,} is not {theirs:,}")
     return found
+
+
+def _other_flops(spec: ModelSpec, counted: int | None) -> list[str]:
+    """What differs in the FLOPs of a prompt."""
+    ours = None if counted is None else stated(spec)
+    return [] if ours == counted else [f"FLOPs of {LENGTH} tokens: {ours:,} is not {counted:,}"]
 
 
 def embedding_parameters(spec: ModelSpec) -> int:

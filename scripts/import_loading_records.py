@@ -96,6 +96,22 @@ PATHOLOGICAL = "issues/16961"
 """A record of adapters captured one by one: three hours, mended since."""
 
 
+WHOLE = ("issues/20264", "runai-model-streamer/issues/67")
+"""Logs that state the engine's start as a whole, and compiling and capture of it: what is left is the profile."""
+
+
+def profiles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The profile of each log of `WHOLE`."""
+    found = []
+    for part in WHOLE:
+        own = [row for row in rows if row["source"].endswith(part)]
+        seconds = {row["words"].split(" (")[0].split(" total")[0]: row["seconds"] for row in own if row.get("seconds")}
+        left = seconds["init engine"] - seconds["torch.compile"] - seconds["cuda graph capture"]
+        base = {name: own[0][name] for name in ("source", "split", "model")}
+        found.append({"id": own[0]["id"] + ":profile", **base, "stage": "profile", "seconds": round(left, 3)})
+    return found
+
+
 def _kind(stage: str) -> str:
     for kind, starts in MOVES:
         if stage.startswith(starts):
@@ -204,7 +220,8 @@ def main() -> None:
     loading, memory = (
         [json.loads(line) for line in Path(name).read_text().splitlines()] for name in (sys.argv[1], sys.argv[2])
     )
-    rows = [record(number, raw) for number, raw in enumerate(loading, 1)] + starts(memory)
+    rows = [record(number, raw) for number, raw in enumerate(loading, 1)]
+    rows += profiles(rows) + starts(memory)
     TARGET.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     known = [row for row in rows if row.get("bytes") and row.get("storage") and row.get("seconds")]
     print(f"{len(rows)} records, {len(known)} with bytes, storage and seconds; {median(r['seconds'] for r in known)} s")

@@ -179,7 +179,7 @@ def vllm_bench(rows: list[Row], models: Models) -> list[Record]:
             continue
         structure, quantization, label = BENCH[named]
         split = re.search(r"(?:-tp|--tp-size|--tp_size|--tensor-parallel-size)[ =](\d+)", command)
-        speculates = "speculative" in command or "speculative" in row["note"]
+        speculates = "speculative" in command or "speculative" in row["note"]  # `BS=` rows keep its flags
         found.append({
             "table": "vllm-bench", "id": f"vllm-bench-{number_}", "source": row["source"], "license": row["license"],
             "engine": row["engine"], "version": row["engine_version"].removeprefix("v"),
@@ -189,7 +189,7 @@ def vllm_bench(rows: list[Row], models: Models) -> list[Record]:
             "prompt": round(float(row["total_input_tokens"]) / requests),
             "output": round(float(row["total_output_tokens"]) / requests),
             "tpot": seconds(row["mean_tpot_ms"]), "ttft": seconds(row["mean_ttft_ms"]),
-            "speculates": speculates and "BS=" not in row["note"] or "speculative" in row["note"],
+            "speculates": speculates,
         })  # fmt: skip
     return found
 
@@ -275,7 +275,7 @@ def gb10(rows: list[Row], models: Models) -> list[Record]:
     for index, row in enumerate(rows):
         batch, prompt, value = float(row["batch_or_concurrency"]), int(row["input_len"]), float(row["value"])
         label = row["precision"].lower()
-        stored: Config = {"gguf": row["precision"] if label != "mxfp4" else ""}  # its checkpoint is in MXFP4 already
+        stored: Config = {"gguf": "MXFP4_MOE" if label == "mxfp4" else row["precision"]}
         name = models.name(LLAMA_CPP[row["model"]], stored, f"gguf-{label}")
         record: Record = {
             "table": "llama.cpp", "id": f"llama.cpp-gb10-{index}", "source": row["source"], "license": row["license"],

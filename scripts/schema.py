@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from narrows.answers.accuracy import Accuracy
+from narrows.answers.accuracy import Accuracy, RooflineAccuracy
 from narrows.answers.accuracy_loading import LoadingAccuracy
 from narrows.answers.base import Printed, json_schema
 from narrows.answers.calibration import Calibration
@@ -36,6 +36,7 @@ ANSWERS: dict[str, type[Printed]] = {
     "measure-machine": MachineMeasured,
     "measure-model": ModelMeasured,
     "accuracy-loading": LoadingAccuracy,
+    "accuracy-roofline": RooflineAccuracy,
 }
 
 

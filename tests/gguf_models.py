@@ -131,6 +131,7 @@ def _mixer(mixer: Any) -> dict[str, Any]:
             found |= {
                 "attention.indexer.head_count": mixer.index_heads,
                 "attention.indexer.key_length": mixer.index_dim,
+                "attention.indexer.top_k": mixer.index_top_k,
             }
         return found
     if isinstance(mixer, Mamba):

@@ -127,6 +127,8 @@ def test_absorbed_mla_takes_less_than_its_heads_would_with_keys_of_their_own() -
     assert timed(H100, one).time < 0.2 * timed(H100, many).time
     assert timed(H100, one).time > one.flops / H100.peak("bf16")
     assert timed(H100, one).time > one.kv_reads / H100.memory_bandwidth
+    assumed = attention_law(one, device_keys(H100))
+    assert assumed.n == 0 and assumed.high / assumed.low >= 4
 
 
 def test_columns_give_what_numbers_give() -> None:

@@ -110,6 +110,12 @@ def test_faults_of_single_pages_are_named_as_the_cause() -> None:
     assert answer.weights.value > 10 * load("llama-2-7b", "l40s", source="gp3").weights.value
 
 
+def test_where_loading_does_not_decide_the_narrow_transfer_is_named_all_the_same() -> None:
+    answer = load("llama-2-7b", "l40s", source="nvme")
+    assert (answer.narrow_stage, answer.narrow_transfer) == ("compile", "read")
+    assert "On the way of the weights it is read from storage" in answer_text(answer)
+
+
 def test_addresses_name_their_storage() -> None:
     assert load("llama-2-7b", "l40s", source="s3://bucket/llama").storage == "s3"
     assert load("llama-2-7b", "l40s", source="gs://bucket/llama").storage == "gcs"

@@ -42,6 +42,7 @@ def answers() -> dict[str, Printed]:
         "measure-model": modelled(precision=["fp32"]),
         "accuracy-loading": api.accuracy("loading"),
         "load": api.load("llama-2-7b", "l40s", source="efs", tp=2),
+        "accuracy-roofline": api.accuracy("roofline"),
     }
 
 

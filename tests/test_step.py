@@ -456,6 +456,29 @@ def test_resident_bytes_are_those_read_and_those_named(name: str, config: dict[s
         assert all(size > 0 for size in unread.values())
 
 
+@pytest.mark.parametrize(
+    "options", [{"pipeline_parallel": 4}, {"tp": 4, "pipeline_parallel": 2}, {"engine": "llama.cpp"}]
+)
+def test_resident_bytes_of_every_stage_are_those_read_and_those_named(options: dict[str, Any]) -> None:
+    deployment = deployed(LLAMA, **options)
+    for stage, shard in enumerate(shards(deployment)):
+        streamed, unread = resident(deployment, Batch.decode(4, 100), stage)
+        assert streamed + sum(unread.values()) == shard.weights
+
+
+@pytest.mark.parametrize("sharing", [(4, 4, 1), (1, 8, 8), (2, 4, 4), (1, 1, 8)])
+def test_ranks_that_share_experts_keep_what_they_read_and_leave(sharing: tuple[int, int, int]) -> None:
+    tp, expert_parallel, replicas = sharing
+    deployment = deployed(
+        "Qwen/Qwen3-30B-A3B", tp=tp, expert_parallel=expert_parallel, attention_data_parallel=replicas
+    )
+    streamed, unread = resident(deployment, Batch.decode(4, 100))
+    assert streamed + sum(unread.values()) == shards(deployment)[0].weights
+    experts = 48 * 128 * 3 * 2048 * 768 * 2
+    read = sum(o.weights * o.count for o in operators_of(deployment, Batch.decode(4, 100)) if o.name == "experts")
+    assert unread["idle experts"] + read == experts // (tp * replicas)
+
+
 AGAIN = ("dory", "hrm_text", "inkling2_loop_text", "inkling2_loop", "zamba", "zamba2")
 """Families whose layers run with the same weights several times."""
 
@@ -481,7 +504,9 @@ def applied_elements(model: ModelSpec) -> int:
         turns = getattr(layer.mixer, "loops", 1)
         for tensor in layer.applied():
             if tensor.use in ("linear", "plain"):
-                found += tensor.active_elements * len(indices) * turns
+                # every head multiplies Inkling's table of relative positions
+                times = turns * (layer.mixer.attention.heads if tensor.role == "attention.relative_table" else 1)  # type: ignore[union-attr]
+                found += tensor.active_elements * len(indices) * times
     head = 0
     for _, tensor in model.outer_tensors():
         if tensor.use in ("linear", "plain") and not tensor.role.startswith(("pooler", "embedding.encoder")):

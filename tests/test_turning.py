@@ -32,17 +32,13 @@ def test_the_first_number_that_holds_is_found(answer: int, most: int, near: int)
 
 
 def test_on_two_cores_the_turn_is_near_batch_13() -> None:
-    """435 GFLOP/s ÷ 32.9 GB/s = 13.2 FLOP/B, and B sequences give a large product nearly B FLOP/B.
-
-    With the shares of both that the machine reached (0.89 and 0.58) it turns later: 16 sequences still took the time
-    of one.
-    """
+    """435 GFLOP/s ÷ 32.9 GB/s = 13.2 FLOP/B, and B sequences give a large product nearly B FLOP/B."""
     deployment = on_two_cores()
     found = points(deployment, Load(512, 1, 64))
     assert found["decode_compute"].by_peaks is not None
     assert 13 <= found["decode_compute"].by_peaks <= 15
     assert found["decode_compute"].value is not None
-    assert 16 < found["decode_compute"].value <= 24
+    assert 13 <= found["decode_compute"].value <= 15
     steps = Served(deployment)
     assert steps.estimate(Batch.prefill(512)).bound == "compute"
     assert steps.estimate(Batch.decode(1, 64)).bound == "memory bandwidth"

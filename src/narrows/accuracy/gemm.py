@@ -22,7 +22,9 @@ from narrows.roofline.gemm import gemm_time
 
 OURS, PLAIN = "narrows", "plain roofline, 0.7 of peak and 0.8 of bandwidth"
 PLAIN_PEAK, PLAIN_BANDWIDTH = 0.7, 0.8
-Split = Literal["test split", "leave one device out", "fitted rows", "other laboratory"]
+Split = Literal[
+    "test split", "leave one device out", "leave one model out", "leave one source out", "fitted rows", "other laboratory"
+]
 
 
 class OperatorScores(msgspec.Struct, frozen=True):

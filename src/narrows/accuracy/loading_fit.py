@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import exp, log
 from statistics import median
 
-from narrows.accuracy.loading_records import LoadingCase, LoadingRecord
+from narrows.accuracy.loading_records import LoadingCase, LoadingRecord, copies, loading_facts
 from narrows.calibration import Coefficient
 from narrows.hardware.storage import storages
 from narrows.loading.loaders import loader
@@ -31,44 +31,14 @@ STEADY = 1.15
 Observed = tuple[str, float]
 """(source, value)"""
 
-GIVEN: tuple[tuple[str, float, float, float, str, str, str], ...] = (
-    ("first_touch", 1.37e9, 0.33e9, 5e9, "B/s", "fresh memory touched in 4 KiB pages on one virtual machine, at best; "
-     "machines with memory of their own are faster", "measured"),
-    ("memcpy", 3.0e9, 2.4e9, 10e9, "B/s", "copy of touched memory by one thread on one virtual machine, at best",
-     "measured"),
-    ("stream.local", 1.25e9, 0.8e9, 1.8e9, "B/s", "one reader of 4 MiB at a time through the page cache, on one "
-     "virtual machine", "measured"),
-    ("fault", 190e-6, 100e-6, 400e-6, "s", "page fault of 4 KiB without read-ahead on one virtual machine: 535,839 "
-     "faults in 103 s", "measured"),
-    ("start.vllm", 17.0, 10.0, 40.0, "s", "process, imports and CUDA in two public logs: 16 and 19 s",
-     "https://github.com/vllm-project/vllm/issues/15225"),
-    ("start.sglang", 17.0, 10.0, 40.0, "s", "assumed as vLLM's", "see basis; not fitted"),
-    ("start.llama.cpp", 1.0, 0.3, 3.0, "s", "assumed: one binary that opens the device", "see basis; not fitted"),
-    ("start.ranks", 10.0, 3.0, 30.0, "s", "assumed: processes of several ranks find each other; the one public log "
-     "says 30 s", "https://github.com/mitchross/talos-argocd-proxmox/pull/1848"),
-    ("first_request", 4.0, 1.0, 25.0, "s", "assumed: 4 to 25 s were seen where kernels are compiled by the first "
-     "request", "https://github.com/vllm-project/vllm-project.github.io/blob/c3a01c4/_posts/2026-06-01-vllm-dgx-spark.md"),
-)  # fmt: skip
-"""Not fitted: name, value, low, high, unit, basis, source."""
-
-_LINKS: tuple[tuple[str, float, float, str], ...] = (
-    ("link.pinned.3", 11e9, 15.75e9, "pytorch/pytorch/issues/16901 (PCIe 3.0 x16)"),
-    ("link.pinned.4", 24.8e9, 31.5e9, "https://forums.developer.nvidia.com/t/352186 (PCIe 4.0 x16)"),
-    ("link.pinned.5", 51.5e9, 63e9, "run-ai/runai-model-streamer/issues/161 (PCIe 5.0 x16)"),
-    ("link.pinned.5", 55.6e9, 63e9, "nvbandwidth example (PCIe 5.0 x16)"),
-    ("link.pageable", 9.7e9, 1.0, "run-ai/runai-model-streamer/issues/161"),
-    ("link.pageable", 5.1e9, 1.0, "pytorch/pytorch/issues/16901 (pinning not effective, inferred)"),
-)
-"""Copies from host to device: bytes/s reached, and bytes/s on paper that it is a share of (1: taken as it is)."""
-
 
 def fit(cases: Sequence[LoadingCase], starts: Iterable[LoadingRecord] = ()) -> dict[str, Coefficient]:
     """Coefficients from records; `starts`: those of the stages that move no bytes."""
-    found: dict[str, Coefficient] = {row[0]: _given(*row) for row in GIVEN}
-    for name in ("link.pinned", *dict.fromkeys(name for name, *_ in _LINKS)):
-        same = [row for row in _LINKS if row[0].startswith(name)]
+    found: dict[str, Coefficient] = {row.name: row for row in loading_facts()}
+    for name in ("link.pinned", *dict.fromkeys(row.name for row in copies())):
+        same = [row for row in copies() if row.name.startswith(name)]
         unit = "B/s" if name == "link.pageable" else "1"
-        found[name] = _coefficient(name, [(source, a / b) for _, a, b, source in same], unit)
+        found[name] = _coefficient(name, [(row.source, row.reached / row.paper) for row in same], unit)
     for one in storages():
         if one.stream is not None:
             found[f"stream.{one.id}"] = _given(
@@ -183,7 +153,6 @@ def _start_times(starts: Iterable[LoadingRecord]) -> dict[str, Coefficient]:
             value = per_layer[record.stage](record)
             if value is not None:
                 seen[record.stage.replace(" ", ".")].append((record.origin, value))
-    seen["profile"] += [(source, value) for source, value in _PROFILED]
     return {name: _coefficient(name, values, _unit(name)) for name, values in seen.items() if values}
 
 
@@ -198,14 +167,7 @@ _WOKEN_LINK = 31.5e9
 
 
 def _woken_share() -> float:
-    return next(a / b for name, a, b, _ in _LINKS if name == "link.pinned.4")
-
-
-_PROFILED = (
-    ("vllm-project/vllm/issues/20264", 34.11 - 7.51 - 17),
-    ("run-ai/runai-model-streamer/issues/67", 90.84 - 45.81 - 37),
-)
-"""Logs that state the engine's start as a whole, and of it compiling and capture: what is left is the profile."""
+    return next(row.reached / row.paper for row in copies() if row.name == "link.pinned.4")
 
 
 def _coefficient(name: str, values: list[Observed], unit: str) -> Coefficient:

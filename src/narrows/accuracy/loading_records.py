@@ -7,6 +7,7 @@ from functools import cache
 
 import msgspec
 
+from narrows.calibration import Coefficient
 from narrows.hardware.storage import Storage, find_instance, find_storage
 from narrows.loading.loaders import loader
 from narrows.loading.path import Scenario
@@ -69,12 +70,37 @@ class LoadingCase(msgspec.Struct, frozen=True):
         return self.scenario.storage
 
 
+class Copy(msgspec.Struct, frozen=True):
+    """A copy from host to device that someone measured: bytes/s reached, of so many on paper (1: taken as they are)."""
+
+    name: str
+    reached: float
+    paper: float
+    source: str
+
+
+def _bundled(name: str) -> bytes:
+    with open(os.path.join(os.path.dirname(__file__), "data", name), "rb") as file:
+        return file.read()
+
+
+@cache
+def loading_facts() -> tuple[Coefficient, ...]:
+    """What no record of a loading time tells: measured on a machine, cited, or assumed."""
+    rows = (msgspec.json.decode(line) for line in _bundled("loading-facts.jsonl").splitlines())
+    return tuple(msgspec.convert({"engine": "loading", **row}, Coefficient) for row in rows)
+
+
+@cache
+def copies() -> tuple[Copy, ...]:
+    """All measured copies."""
+    return tuple(msgspec.json.Decoder(Copy).decode_lines(_bundled("loading-links.jsonl")))
+
+
 @cache
 def loading_records() -> tuple[LoadingRecord, ...]:
     """All bundled records."""
-    path = os.path.join(os.path.dirname(__file__), "data", "loading-records.jsonl")
-    with open(path, "rb") as file:
-        return tuple(msgspec.json.Decoder(LoadingRecord).decode_lines(file.read()))
+    return tuple(msgspec.json.Decoder(LoadingRecord).decode_lines(_bundled("loading-records.jsonl")))
 
 
 @cache

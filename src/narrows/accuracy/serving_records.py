@@ -164,7 +164,7 @@ def _deployed(model: str, device: str, engine: str, tp: int, dp: int, ep: int, k
         tensor_parallel=1 if layers_only else tp,
         pipeline_parallel=tp if layers_only else 1,
         kv_cache_dtype=kv,
-        quantization=gguf or None,
+        quantization=gguf,
         max_length=2048 if gguf is not None else 4096,
         expert_parallel=ep,
         attention_data_parallel=dp,

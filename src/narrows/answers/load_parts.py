@@ -35,6 +35,15 @@ def link_of(device: Accelerator, notes: list[Text]) -> float | None:
     return links.pcie
 
 
+_SHARED = {
+    "slices": Text("ranks map the same files: the storage is read once, and the page cache serves all of them"),
+    "own": Text("each rank reads a file of its own"),
+    "distributed": Text("each rank reads an even part, and devices exchange what they need"),
+    "all": Text("every rank reads the whole checkpoint; only a page cache keeps that from the storage"),
+}
+"""What ranks read of a checkpoint, by the loader's `part`."""
+
+
 def taken_for_granted(scenario: Scenario, place: Place | None, warm: bool, given: bool) -> list[Text]:
     """What was taken for granted."""
     storage, notes = scenario.storage, []
@@ -69,6 +78,7 @@ def taken_for_granted(scenario: Scenario, place: Place | None, warm: bool, given
         notes.append(Text("the machine's network is taken to carry it; give --instance or --bandwidth"))
     if scenario.ranks > 1:
         notes.append(Text("all {ranks} ranks are taken to be on one machine", ranks=scenario.ranks))
+        notes.append(_SHARED[scenario.loader.part])
     if place is None and not warm and not storage.remote and storage.kind != "memory":
         notes.append(Text("nothing is in the page cache; add --warm for a second start on the same machine"))
     return notes
@@ -140,9 +150,12 @@ def total_time(start: Start, moved: float, rates: Rates) -> Quantity:
     return Quantity(value, "s", "predicted", max(0.0, start.low + shift), start.high + shift)
 
 
-def reason_of_narrow(start: Start, scenario: Scenario) -> Text:
-    """What bounds the narrow stage."""
-    one = start.narrow
+_NEAR = 0.7
+"""From this share of a storage's bandwidth on, more readers soon meet the next limit."""
+
+
+def reason_of_narrow(one: Fixed | Moved, scenario: Scenario) -> Text:
+    """What bounds a stage that is the narrow one."""
     if isinstance(one, Fixed):
         return {
             "process_start": Text("the process, its imports and the device take longest; loading is not what decides"),
@@ -157,6 +170,13 @@ def reason_of_narrow(start: Start, scenario: Scenario) -> Text:
             "faults that bring {window} each reach {rate} of {top}: the way of reading decides, not the storage; read "
             "ahead, or read with a loader that does not map files",
             window=binary(scenario.readahead, 0),
+            rate=rate,
+            top=top,
+        )
+    if one.limit == "readers" and one.rate.value > _NEAR * (scenario.bandwidth or scenario.storage.bandwidth):
+        return Text(
+            "what its readers reach together, {rate}, is near the {top} that the storage has: more reads at once help "
+            "a little, and then it is full",
             rate=rate,
             top=top,
         )

@@ -61,9 +61,9 @@ class Load(Answer, frozen=True, kw_only=True):
     weights: from storage to device as this loader does it, with 80 % interval: what engines log as loading, with the
     download. total: of the start as this loader does it; total_sequential: every stage after the other;
     total_pipelined: with all that move bytes overlapped. narrow_stage: the name of the longest stage; narrow_reason
-    says what bounds it. remedies: single changes, the most seconds saved first; steps: what to do first and what then,
-    each with those before it. cached: share of the files taken to be in the page cache. peak_host_bytes: host memory
-    held at most beside the page cache.
+    says what bounds it; narrow_transfer: the same of the stages that move weights alone. remedies: single changes, the
+    most seconds saved first; steps: what to do first and what then, each with those before it. cached: share of the
+    files taken to be in the page cache. peak_host_bytes: host memory held at most beside the page cache.
     """
 
     schema: str = "narrows.load/1"
@@ -88,6 +88,8 @@ class Load(Answer, frozen=True, kw_only=True):
     total_pipelined: Quantity
     narrow_stage: str
     narrow_reason: Text
+    narrow_transfer: str
+    narrow_transfer_reason: Text
     remedies: tuple[LoadRemedy, ...]
     steps: tuple[LoadRemedy, ...]
     host_memory: FromHostMemory | None

@@ -16,7 +16,8 @@ class Law(msgspec.Struct, frozen=True):
 
     device: an accelerator's id, a class of devices (see `narrows.roofline.device_keys`), or `any`. precision, engine:
     what they hold for; empty: all. low, high: 80 % of the measured times lie between these multiples of the predicted
-    one. n: rows they rest on; 0: assumed. basis: how they were found; source: where the rows are from.
+    one. n: rows they rest on; 0: assumed. basis: how they were found; source: where the rows are from. model, version: of
+    laws of whole steps that hold for one model's shape and one version of the engine alone; empty: for all.
     """
 
     operator: str
@@ -29,6 +30,8 @@ class Law(msgspec.Struct, frozen=True):
     source: str
     precision: str = ""
     engine: str = ""
+    model: str = ""
+    version: str = ""
 
 
 @cache

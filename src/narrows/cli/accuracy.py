@@ -19,7 +19,7 @@ command = click.Command(
     callback=_run,
     help=_(
         "Why should I believe any of this? Predictions held against public measurements, each source predicted by "
-        "coefficients refitted without it, beside named baselines. TOPIC is memory or loading."
+        "coefficients refitted without it, beside named baselines. TOPIC is: memory, roofline, loading."
     ),
     params=[click.Argument(["topic"], required=False, default="memory"), as_json(), lang()],
 )

@@ -19,10 +19,10 @@ def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
         options["memory"] = size("--memory", options["memory"])
     answer = roofline(model, progress=waiting(), **options)
     if plot is not None:
+        from narrows.report.bounds_chart import bounds_chart
         from narrows.report.charts import save
-        from narrows.report.roofline_phases_chart import phases_chart
 
-        save(phases_chart(answer), plot)
+        save(bounds_chart(answer), plot)
     emit(answer, as_json)
     return 0
 

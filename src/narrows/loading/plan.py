@@ -68,6 +68,11 @@ class Start(msgspec.Struct, frozen=True):
         return max(self.stages, key=lambda one: one.seconds)
 
     @property
+    def narrow_transfer(self) -> Moved:
+        """Of the stages that move weights, the one that takes longest."""
+        return max(self.transfer.moved, key=lambda one: one.seconds)
+
+    @property
     def narrow_limit(self) -> Limit | None:
         """What limits that stage, where it moves bytes."""
         return self.narrow.limit if isinstance(self.narrow, Moved) else None

@@ -1,4 +1,4 @@
-"""Where the labels of points under a roofline stand: next to their points, off the lines, clear of each other.
+"""Where the labels of points in a picture stand: next to their points, off the lines, clear of each other.
 
 Everything is in pixels from the upper left corner of the plot.
 """
@@ -6,8 +6,8 @@ Everything is in pixels from the upper left corner of the plot.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -16,8 +16,10 @@ from narrows.roofline import Roof
 
 SIZE, HEIGHT = 11.5, 15
 """Font size of a label, and the height it takes."""
-_CLEAR = 9
-"""From the middle of a point to its label."""
+_CLEAR = 3
+"""From the edge of a point's mark to its label."""
+_THROUGH, _ACROSS = 40, 24
+"""How many places further away a label is put before its leader runs through a mark, or across a line."""
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -60,6 +62,20 @@ class Box(msgspec.Struct, frozen=True):
         return Box(self.left - margin, self.top - margin, self.right + margin, self.bottom + margin)
 
 
+class Spot(NamedTuple):
+    """A point with a label: its text, one line or several; its middle; the radius of its mark."""
+
+    text: str
+    x: float
+    y: float
+    radius: float = 6.0
+
+    @property
+    def mark(self) -> Box:
+        """The square that the mark covers."""
+        return Box(self.x, self.y, self.x, self.y).grown(self.radius)
+
+
 class Label(msgspec.Struct, frozen=True):
     """A text and where it stands; `leader`: from the point to the text, where that is not next to it."""
 
@@ -74,12 +90,19 @@ class Label(msgspec.Struct, frozen=True):
         x = {"left": self.box.left, "right": self.box.right, "center": (self.box.left + self.box.right) / 2}[self.align]
         return x, (self.box.top + self.box.bottom) / 2
 
+    @property
+    def lines(self) -> list[tuple[float, float, str]]:
+        """x and y of the middle of each line, and its text."""
+        x = self.anchor[0]
+        return [(x, self.box.top + HEIGHT * (i + 0.5), line) for i, line in enumerate(self.text.split("\n"))]
+
 
 def boxed(text: str, x: float, y: float, align: Literal["left", "center", "right"], size: float = SIZE) -> Label:
     """A label at (x, y), the middle of its height."""
-    width = text_width(text, size)
+    lines = text.split("\n")
+    width, half = max(text_width(line, size) for line in lines), len(lines) * HEIGHT / 2
     left = {"left": x, "right": x - width, "center": x - width / 2}[align]
-    return Label(text, Box(left, y - HEIGHT / 2, left + width, y + HEIGHT / 2), align)
+    return Label(text, Box(left, y - half, left + width, y + half), align)
 
 
 def place(
@@ -90,43 +113,82 @@ def place(
     Each takes the nearest free place, work on the slope below it to the right or over it to the left. The middle of
     a crowd chooses last, since the others cannot pass it by.
     """
-    spots = [(frame.x(intensity), frame.y(rate)) for _text, intensity, rate in points]
-    marks = [Box(x, y, x, y).grown(6) for x, y in spots]
+    spots = [Spot(text, frame.x(intensity), frame.y(rate)) for text, intensity, rate in points]
     corner = frame.x(roofs[0].ridge), frame.y(roofs[0].peak)
-    marks.append(Box(*corner, *corner).grown(9))
+    marks = [Box(*corner, *corner).grown(9)]
+    order = sorted(range(len(spots)), key=lambda one: _crowd(spots, one))
+    found = arrange(frame.width, frame.height, spots, marks, taken, lambda box: crossed(frame, box, roofs), order)
+    return [found.get(i, next(_places(spot))) for i, spot in enumerate(spots)]
+
+
+def arrange(
+    width: float,
+    height: float,
+    spots: Sequence[Spot],
+    marks: Iterable[Box],
+    taken: Iterable[Box],
+    crossed: Callable[[Box], bool],
+    order: Iterable[int] | None = None,
+) -> dict[int, Label]:
+    """Labels by the index of their spots, each in the best free place; a spot whose label has none is left out.
+
+    marks: of other things, which a label must not cover but a leader may cross; taken: what neither may; crossed:
+    whether a line runs through a box; order: in which spots choose, by itself as they are given.
+    """
+    own = [spot.mark for spot in spots]
+    everything = [*own, *marks]
     texts = list(taken)
     found: dict[int, Label] = {}
-    for index in sorted(range(len(points)), key=lambda one: _crowd(spots, one)):
-        text, x, y = points[index][0], *spots[index]
+    for index in order or range(len(spots)):
         # A leader leaves a crowd through the marks that its own point touches.
-        passed = [*texts, *(mark for mark in marks if not mark.meets(marks[index]))]
-        places = list(_places(text, x, y))
-        open_places = [one for one in places if _free(frame, one, roofs, [*texts, *marks])]
-        clear = [one for one in open_places if not any(step.meets(box) for step in _trail(one) for box in passed)]
-        label = next(iter([*clear, *open_places, *places]))
-        found[index] = label
-        texts += [label.box, *_trail(label)]
-    return [found[index] for index in range(len(points))]
+        passed = [mark for mark in everything if not mark.meets(own[index])]
+        best: tuple[int, Label] | None = None
+        for far, label in enumerate(_places(spots[index])):
+            if best is not None and far >= best[0]:
+                break
+            box, trail = label.box, _trail(label)
+            if (
+                _inside(box, width, height)
+                and not any(box.meets(one) for one in (*texts, *everything))
+                and not any(step.meets(one) for step in trail for one in texts)
+                and not crossed(box.grown(1.5))
+            ):
+                through = any(step.meets(one) for step in trail for one in passed)
+                cost = far + (_THROUGH if through else 0) + (_ACROSS if any(crossed(step) for step in trail) else 0)
+                best = min(best, (cost, label), key=lambda pair: pair[0]) if best else (cost, label)
+        if best is not None:
+            found[index] = best[1]
+            texts += [best[1].box, *_trail(best[1])]
+    return found
 
 
-def _crowd(spots: Sequence[tuple[float, float]], one: int) -> float:
+def _crowd(spots: Sequence[Spot], one: int) -> float:
     """Minus the distance to the nearest other point: lonely ones first."""
-    x, y = spots[one]
-    return -min((math.hypot(x - a, y - b) for i, (a, b) in enumerate(spots) if i != one), default=math.inf)
+    x, y = spots[one][1:3]
+    return -min((math.hypot(x - other.x, y - other.y) for i, other in enumerate(spots) if i != one), default=math.inf)
 
 
-def _places(text: str, x: float, y: float) -> Iterator[Label]:
-    yield boxed(text, x + _CLEAR, y + _CLEAR, "left")
-    yield boxed(text, x - _CLEAR, y - _CLEAR, "right")
-    yield boxed(text, x, y + _CLEAR + HEIGHT / 2, "center")
-    yield boxed(text, x, y - _CLEAR - HEIGHT / 2, "center")
+def _places(spot: Spot) -> Iterator[Label]:
+    text, x, y, radius = spot
+    clear, half = radius + _CLEAR, HEIGHT * (1 + text.count("\n")) / 2
+    low = y + clear + half - HEIGHT / 2
+    yield boxed(text, x + clear, low, "left")
+    yield boxed(text, x - clear, 2 * y - low, "right")
+    yield boxed(text, x, y + clear + half, "center")
+    yield boxed(text, x, y - clear - half, "center")
+    yield boxed(text, x + clear, y, "left")
+    yield boxed(text, x - clear, y, "right")
     for steps in range(1, 25):
-        away = _CLEAR + 0.75 * steps * HEIGHT
+        away = clear + 0.75 * steps * HEIGHT
         for side, align, dx in ((1, "left", 14), (-1, "right", -14), (1, "center", 0), (-1, "center", 0)):
-            label = boxed(text, x + dx, y + side * (away + HEIGHT / 2), align)  # type: ignore[arg-type]
+            label = boxed(text, x + dx, y + side * (away + half), align)  # type: ignore[arg-type]
             end = label.box.top if side > 0 else label.box.bottom
             # The line ends under the text's near end, not beyond it.
             yield msgspec.structs.replace(label, leader=(x, y, x + dx * 1.2, end))
+        for right, dy in ((1, 0.5), (1, -0.5), (-1, -0.5), (-1, 0.5)):
+            at = x + right * (away + 6), y + dy * away
+            label = boxed(text, *at, "left" if right > 0 else "right")
+            yield msgspec.structs.replace(label, leader=(x, y, at[0] - right * 2, at[1]))
 
 
 def _trail(label: Label) -> list[Box]:
@@ -134,17 +196,16 @@ def _trail(label: Label) -> list[Box]:
     if label.leader is None:
         return []
     x, y, x2, y2 = label.leader
-    steps = [step / 12 for step in range(4, 12)]
+    length = math.hypot(x2 - x, y2 - y)
+    steps = [at / length for at in range(8, int(length), 3)]
     return [Box(x + (x2 - x) * t, y + (y2 - y) * t, x + (x2 - x) * t, y + (y2 - y) * t).grown(1) for t in steps]
 
 
-def _free(frame: Frame, label: Label, roofs: Sequence[Roof], blocked: Sequence[Box]) -> bool:
-    box = label.box
-    inside = box.left >= 2 and box.right <= frame.width - 2 and box.top >= 2 and box.bottom <= frame.height - 2
-    return inside and not any(box.meets(one) for one in blocked) and not _crossed(frame, box.grown(1.5), roofs)
+def _inside(box: Box, width: float, height: float) -> bool:
+    return box.left >= 2 and box.right <= width - 2 and box.top >= 2 and box.bottom <= height - 2
 
 
-def _crossed(frame: Frame, box: Box, roofs: Sequence[Roof]) -> bool:
+def crossed(frame: Frame, box: Box, roofs: Sequence[Roof]) -> bool:
     """Whether a roof, or the ridge line of the first, runs through the box. Roofs only rise, so their ends decide."""
     for roof in roofs:
         left, right = frame.roof(roof, box.left), frame.roof(roof, box.right)

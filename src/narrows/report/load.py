@@ -27,7 +27,7 @@ def load_report(answer: Load) -> list[Part]:
             "heading",
         ),
         Paragraph(
-            _("Ready after {total}; of that the weights take {weights} with {loader}.").format(
+            _("The first answer comes after {total}; of that the weights take {weights} with {loader}.").format(
                 total=between(answer.total), weights=between(answer.weights), loader=_(answer.loader_name)
             )
         ),
@@ -37,9 +37,16 @@ def load_report(answer: Load) -> list[Part]:
             ),
             "bad",
         ),
-        _stages(answer),
-        _bars(answer),
     ]
+    if answer.narrow_transfer != answer.narrow_stage:
+        parts.append(
+            Paragraph(
+                _("On the way of the weights it is {stage} — {reason}.").format(
+                    stage=stage_name(answer.narrow_transfer), reason=say(answer.narrow_transfer_reason)
+                )
+            )
+        )
+    parts += [_stages(answer), _bars(answer)]
     parts.append(
         Paragraph(
             _("One after the other {sequential}; with all transfers overlapped {pipelined}.").format(
@@ -157,7 +164,7 @@ def _remedies(answer: Load) -> list[Part]:
         parts.append(Paragraph(_("Step by step, each with those before it:")))
         parts += [
             Paragraph(
-                _("{step}. {change}: ready after {total}").format(
+                _("{step}. {change}: first answer after {total}").format(
                     step=number, change=say(one.text), total=seconds(one.total)
                 ),
                 indent=2,

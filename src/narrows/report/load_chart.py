@@ -57,7 +57,7 @@ def load_chart(answer: Load) -> Any:
             text = alt.Chart(alt.Data(values=chosen)).mark_text(fontSize=_SMALL, color=INK, baseline="middle", **mark)
             at = "begin:Q" if before else "end:Q"
             layers.append(text.encode(x=alt.X(at, scale=scale), y=y, text="note:N"))
-    total = _("{model}: ready after {total}").format(
+    total = _("{model}: first answer after {total}").format(
         model=label(answer.model.name, 44), total=seconds(answer.total.value)
     )
     chart = alt.layer(*layers).properties(

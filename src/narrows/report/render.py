@@ -21,6 +21,7 @@ _REPORTS = {
     "LoadMeasured": ("narrows.report.measure_load", "loading_report"),
     "Load": ("narrows.report.load", "load_report"),
     "LoadingAccuracy": ("narrows.report.accuracy_loading", "loading_accuracy_report"),
+    "RooflineAccuracy": ("narrows.report.accuracy_roofline", "accuracy_roofline_report"),
     "Explanation": ("narrows.report.explain", "explain_report"),
 }
 

@@ -46,7 +46,9 @@ def roofline_report(answer: Roofline) -> list[Part]:
     parts.append(
         Paragraph("· " + _("times are predicted; the range behind them holds 80 % of what was measured"), "dim")
     )
-    priced = {one.instance: one for one in candidates if one.instance}
+    asked: list[Bounds | Prescription] = [one for one in candidates if one.instance]
+    asked += [one for one in first.prescriptions if one.instance]
+    priced = {one.instance: one for one in asked}
     if priced:
         shown = "; ".join(f"{one.instance} {usd(one.usd_per_hour or 0)} ({one.price_as_of})" for one in priced.values())
         parts.append(Paragraph("· " + _("price per hour, on demand: {instances}").format(instances=shown), "dim"))
@@ -176,7 +178,7 @@ def _laws(one: Bounds) -> Iterator[str]:
         kind = kind_word(law.kind) + phase + (f" {law.precision}" if law.precision else "")
         if law.n:
             text = _("{kind}: by the law of {device}, from {n} measurements").format(
-                kind=kind, device=law.device, n=count(law.n)
+                kind=kind, device=_("any device") if law.device == "any" else law.device, n=count(law.n)
             )
         else:
             text = _("{kind}: assumed, no measurement of a device like this one").format(kind=kind)
@@ -190,7 +192,7 @@ def _operators(one: Bounds, phase: PhaseName) -> Table:
     small = [row for row in rows if row.share < SMALL]
     cells = [_operator(row) for row in large]
     if small:
-        text = _("{n} smaller ones").format(n=len(small))
+        text = _("{n} more").format(n=len(small))
         cells.append(_sum(text, small, whole))
     rest = whole.time.value - sum(row.time.value for row in rows)
     if rest / whole.time.value >= 0.0005:

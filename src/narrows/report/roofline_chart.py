@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from narrows.answers.explain.types import Explanation, RooflinePicture, RooflinePoint
 from narrows.hardware import find_accelerator
-from narrows.report.charts import BLUE, FAINT, INK, ORANGE, SKY, VERMILLION, label, plotting, themed
+from narrows.report.charts import BLUE, FAINT, INK, VERMILLION, label, plotting, themed
 from narrows.report.i18n import _, say
-from narrows.report.labels import SIZE, Box, Frame, Label, boxed, place
+from narrows.report.labels import Frame, Label, boxed, place
+from narrows.report.roofline_axes import (
+    BLUE_INK,
+    RED_INK,
+    Slope,
+    along,
+    axes,
+    leaders,
+    regions,
+    roof_lines,
+    slope_text,
+    texts,
+)
 from narrows.report.words import word
 from narrows.roofline import Roof, roof
 from narrows.text import BadInput
-from narrows.units import bandwidth, rate
+from narrows.units import rate
 
 _WIDTH, _HEIGHT = 820, 460
 _OVERVIEW = ("matmul", "phases", "batching")
 """Topics whose work is drawn together: matrix products of one device, so that they compare."""
-BLUE_INK, RED_INK = "#00507D", "#A33C00"
-"""The colours of the points, dark enough to read as text."""
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -35,8 +44,7 @@ class Layout(msgspec.Struct, frozen=True):
     points: tuple[RooflinePoint, ...]
     labels: tuple[Label, ...]
     notes: tuple[Label, ...]
-    slope: tuple[str, float, float, float]
-    """text, x, y, degrees"""
+    slope: Slope
 
 
 def roofline_chart(source: Explanation | RooflinePicture | None = None) -> Any:
@@ -51,19 +59,18 @@ def roofline_chart(source: Explanation | RooflinePicture | None = None) -> Any:
     title = _("{device}: below {ridge} FLOP/B memory bandwidth is the limit, above it compute").format(
         device=label(made.device), ridge=_figure(first.ridge)
     )
-    x = _scaled(alt.X, "x:Q", alt, frame.low[0], frame.high[0], _("arithmetic intensity in FLOP/B (log scale)"))
-    y = _scaled(alt.Y, "y:Q", alt, frame.low[1] / 1e12, frame.high[1] / 1e12, _("attainable TFLOP/s (log scale)"))
+    x, y = axes(alt, frame, _("attainable TFLOP/s (log scale)"))
     layers = [
-        *_regions(alt, made, x),
-        *_lines(alt, made, x, y),
-        *_texts(alt, made.notes[:1], BLUE_INK, "bold"),
-        *_texts(alt, made.notes[1:2], RED_INK, "bold"),
-        *_texts(alt, made.notes[2:3], INK, "bold"),
-        *_texts(alt, made.notes[3:], FAINT),
-        *_slope(alt, made),
-        *_leaders(alt, made),
+        *regions(alt, frame, x, first.ridge, first.ridge),
+        *roof_lines(alt, frame, list(made.roofs.values()), x, y),
+        *texts(alt, made.notes[:1], BLUE_INK, "bold"),
+        *texts(alt, made.notes[1:2], RED_INK, "bold"),
+        *texts(alt, made.notes[2:3], INK, "bold"),
+        *texts(alt, made.notes[3:], FAINT),
+        *slope_text(alt, made.slope),
+        *leaders(alt, made.labels),
         *_points(alt, made, x, y),
-        *_texts(alt, made.labels, INK),
+        *texts(alt, made.labels, INK),
     ]
     return themed(alt.layer(*layers).properties(width=frame.width, height=frame.height, title=title))
 
@@ -90,15 +97,15 @@ def layout(pictures: Sequence[RooflinePicture]) -> Layout:
     peak = max(one.peak for one in roofs.values())
     frame = Frame(_WIDTH, _HEIGHT, (low, first.bandwidth * low), (high, peak * 3.2))
     notes = _notes(frame, roofs)
-    slope, around = _along(frame, roofs[first.precision], points)
-    texts = [_joined([label(say(point.label)) for point in group]) for group in groups]
+    slope, around = along(frame, roofs[first.precision], [frame.x(point.intensity) for point in points])
+    names = [_joined([label(say(point.label)) for point in group]) for group in groups]
     named = [
         (
             _("{work}: {intensity}").format(work=text, intensity=_figure(point.intensity)),
             point.intensity,
             point.attainable,
         )
-        for text, point in zip(texts, points, strict=True)
+        for text, point in zip(names, points, strict=True)
     ]
     labels = place(frame, named, list(roofs.values()), [*(note.box for note in notes), *around])
     return Layout(first.device, frame, roofs, points, tuple(labels), tuple(notes), slope)
@@ -151,61 +158,6 @@ def _notes(frame: Frame, roofs: dict[str, Roof]) -> list[Label]:
     return notes
 
 
-def _along(
-    frame: Frame, over: Roof, points: Sequence[RooflinePoint]
-) -> tuple[tuple[str, float, float, float], list[Box]]:
-    """The bandwidth written along the slope, in the middle of its widest gap between points; what it covers."""
-    ridge = frame.x(over.ridge)
-    stops = [0.0, *(frame.x(point.intensity) for point in points if point.intensity < over.ridge), ridge]
-    gap, start = max((right - left, left) for left, right in pairwise(stops))
-    x = start + gap / 2
-    rise = (frame.roof(over, 0) - frame.roof(over, ridge)) / ridge
-    turn = math.atan(rise)
-    text = _("memory {bandwidth}").format(bandwidth=bandwidth(over.bandwidth))
-    half = len(text) * SIZE * 0.3 * math.cos(turn)
-    across = 10 * math.sin(turn), 10 * math.cos(turn)
-    y = frame.roof(over, x)
-    boxes = [
-        Box(x + d - across[0] - 8, y - d * rise - across[1] - 8, x + d - across[0] + 8, y - d * rise - across[1] + 8)
-        for d in (half * step / 4 for step in range(-4, 5))
-    ]
-    return (text, x - across[0], y - across[1], -math.degrees(turn)), boxes
-
-
-def _scaled(channel: Any, field: str, alt: Any, low: float, high: float, title: str) -> Any:
-    ticks = [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
-    axis = alt.Axis(title=title, values=ticks, format=",", grid=False)
-    return channel(field, scale=alt.Scale(type="log", domain=[low, high], nice=False), axis=axis)
-
-
-def _regions(alt: Any, made: Layout, x: Any) -> list[Any]:
-    """Left and right of the ridge point, lightly shaded."""
-    ridge = next(iter(made.roofs.values())).ridge
-    layers = []
-    for low, high, colour in ((made.frame.low[0], ridge, SKY), (ridge, made.frame.high[0], ORANGE)):
-        data = alt.Data(values=[{"x": low, "x2": high}])
-        layers.append(alt.Chart(data).mark_rect(color=colour, opacity=0.13).encode(x=x, x2="x2:Q"))
-    return layers
-
-
-def _lines(alt: Any, made: Layout, x: Any, y: Any) -> list[Any]:
-    """The roofs, the first one strong, and the ridge point with a line down to its intensity."""
-    frame, first = made.frame, next(iter(made.roofs.values()))
-    layers = []
-    for one in reversed(made.roofs.values()):
-        start = frame.low[0] if one == first else first.ridge
-        ends = [{"x": at, "y": one.attainable(at) / 1e12} for at in (start, one.ridge, frame.high[0])]
-        look = {"strokeWidth": 2.5} if one == first else {"strokeWidth": 1.5, "strokeDash": [5, 4]}
-        layers.append(alt.Chart(alt.Data(values=ends)).mark_line(color=INK, **look).encode(x=x, y=y))
-    foot = alt.Data(values=[{"x": first.ridge, "y": frame.low[1] / 1e12, "y2": first.peak / 1e12}])
-    layers.append(alt.Chart(foot).mark_rule(color=FAINT, strokeDash=[3, 3]).encode(x=x, y=y, y2="y2:Q"))
-    corner = alt.Data(values=[{"x": first.ridge, "y": first.peak / 1e12}])
-    layers.append(
-        alt.Chart(corner).mark_point(shape="diamond", size=320, filled=False, strokeWidth=2, color=INK).encode(x=x, y=y)
-    )
-    return layers
-
-
 def _points(alt: Any, made: Layout, x: Any, y: Any) -> list[Any]:
     """The work, in the colour of what bounds it."""
     rows = [
@@ -224,36 +176,3 @@ def _points(alt: Any, made: Layout, x: Any, y: Any) -> list[Any]:
     ]
     marks = alt.Chart(alt.Data(values=rows)).mark_point(size=70, filled=True, opacity=1, stroke="white", strokeWidth=1)
     return [marks.encode(x=x, y=y, color=colour, tooltip=tooltip)]
-
-
-def _texts(alt: Any, labels: Sequence[Label], colour: str, weight: str = "normal") -> list[Any]:
-    """Texts where the layout put them, in pixels."""
-    layers = []
-    for align in ("left", "center", "right"):
-        rows = [{"x": one.anchor[0], "y": one.anchor[1], "text": one.text} for one in labels if one.align == align]
-        if rows:
-            text = alt.Chart(alt.Data(values=rows)).mark_text(
-                align=align, baseline="middle", fontSize=SIZE, fontWeight=weight, color=colour
-            )
-            layers.append(text.encode(x=_pixel(alt.X, alt, "x:Q"), y=_pixel(alt.Y, alt, "y:Q"), text="text:N"))
-    return layers
-
-
-def _pixel(channel: Any, alt: Any, field: str) -> Any:
-    return channel(field, scale=None, axis=None)
-
-
-def _slope(alt: Any, made: Layout) -> list[Any]:
-    text, x, y, degrees = made.slope
-    data = alt.Data(values=[{"x": x, "y": y, "text": text}])
-    mark = alt.Chart(data).mark_text(align="center", baseline="middle", angle=degrees % 360, fontSize=SIZE, color=FAINT)
-    return [mark.encode(x=_pixel(alt.X, alt, "x:Q"), y=_pixel(alt.Y, alt, "y:Q"), text="text:N")]
-
-
-def _leaders(alt: Any, made: Layout) -> list[Any]:
-    """Thin lines to the labels that are not next to their points."""
-    rows = [dict(zip(("x", "y", "x2", "y2"), one.leader, strict=True)) for one in made.labels if one.leader]
-    if not rows:
-        return []
-    rules = alt.Chart(alt.Data(values=rows)).mark_rule(color=FAINT, strokeWidth=0.8)
-    return [rules.encode(x=_pixel(alt.X, alt, "x:Q"), y=_pixel(alt.Y, alt, "y:Q"), x2="x2:Q", y2="y2:Q")]

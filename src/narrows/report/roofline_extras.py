@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import pairwise
 
 from narrows.answers.roofline.types import Bounds, Roofline
@@ -10,6 +11,7 @@ from narrows.report.console import Column, Paragraph, Part, Table
 from narrows.report.i18n import _, say
 from narrows.report.roofline_words import bound_word, label, least, phase_word
 from narrows.report.words import word
+from narrows.roofline.memory_wall import Generation
 from narrows.units import bandwidth, count, decimal, rate, seconds
 
 ROWS = 24
@@ -171,9 +173,17 @@ def generations(answer: Roofline) -> list[Part]:
         )
         for one in answer.generations
     ]
-    first = min(answer.generations, key=lambda one: (one.year, -one.bandwidth))
-    last = max(answer.generations, key=lambda one: (one.year, one.name.startswith(first.name.split()[0])))
-    wall = _(
+    return [
+        Table(columns, rows, _("The memory wall: the same load, one device each")),
+        Paragraph(wall(answer.generations)),
+    ]
+
+
+def wall(devices: Sequence[Generation]) -> str:
+    """By how much peak, bandwidth and ridge point grew from the oldest device to the newest of its vendor."""
+    first = min(devices, key=lambda one: (one.year, -one.bandwidth))
+    last = max(devices, key=lambda one: (one.year, one.name.startswith(first.name.split()[0])))
+    return _(
         "From the {first} ({start}) to the {last} ({end}) the peak grew {peak} × and bandwidth {bandwidth} ×: the "
         "ridge point, and with it the batch that fills the arithmetic, {ridge} ×."
     ).format(
@@ -185,4 +195,3 @@ def generations(answer: Roofline) -> list[Part]:
         bandwidth=least(last.bandwidth / first.bandwidth),
         ridge=least(last.ridge / first.ridge),
     )
-    return [Table(columns, rows, _("The memory wall: the same load, one device each")), Paragraph(wall)]

@@ -34,6 +34,7 @@ def kind_word(kind: str) -> str:
         "attention": _("attention"),
         "experts": _("experts"),
         "scan": _("recurrences"),
+        "step": _("steps of the engine"),
         "elementwise": _("norms and other element-wise work"),
     }.get(kind, kind)
 

@@ -17,13 +17,16 @@ tc: FLOPs ÷ the share of peak reached; tiles on the diagonal are computed whole
 takes as long as a full one.
 
 Absorbed MLA (`latent`) was not measured: it goes by the law of many heads on one KV head, its wider heads in
-proportion. Plain arithmetic, so that numpy arrays may stand in the shape's fields; numpy itself is not imported.
+proportion; so do heads of other widths than 128. Plain arithmetic, so that numpy arrays may stand in the shape's
+fields; numpy itself is not imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from narrows.calibration.laws import Law, law
 from narrows.hardware import Accelerator
@@ -37,17 +40,25 @@ MEASURED_WIDTH = 256
 """Elements of a key and a value together in what the laws were fitted on: heads of 128."""
 ACTIVATION_BYTES = 2
 """Queries and outputs are 16 bits wide, whatever the cache is."""
+LATENT_SPREAD = (0.5, 2.0)
+"""Multiples of the predicted time: what is said of a kernel by the law of another one."""
 
 
 def attention_law(operator: Operator, devices: Sequence[str], engine: str = "") -> Law:
     """The law of an attention operator, by its phase, sharing of KV heads and precision of the cache.
 
-    devices: `device_keys` of the device. engine: its name; the open kernels' law where it has none of its own.
+    devices: `device_keys` of the device. engine: its name; the open kernels' law where it has none of its own. That of
+    absorbed MLA is assumed (n = 0), with an interval no narrower than `LATENT_SPREAD`.
     Raises TypeError where the shape is not attention's.
     """
     shape = _shape(operator)
     cache = "fp8" if shape.kv_bits <= 8 else "bf16"
-    return law("attention", kind_of(shape, operator.precision), devices, cache, engine)
+    found = law("attention", kind_of(shape, operator.precision), devices, cache, engine)
+    if not shape.latent:
+        return found
+    low, high = LATENT_SPREAD
+    basis = f"assumed: many heads on one KV head stand for absorbed MLA; {found.basis}"
+    return msgspec.structs.replace(found, low=min(low, found.low), high=max(high, found.high), n=0, basis=basis)
 
 
 def kind_of(shape: AttentionShape, precision: str) -> str:

@@ -14,13 +14,14 @@ from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
 from narrows.roofline.elementwise import elementwise_time
+from narrows.roofline.engine_overhead import added, engine_law, factor, factors, kind_of
 from narrows.roofline.experts import experts_law, experts_time
 from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time
 from narrows.roofline.measured import measured_law, measured_time
 from narrows.roofline.scan import scan_law, scan_time
 from narrows.roofline.timed import Parts
-from narrows.step import AttentionShape, Collective, Elementwise, Experts, Gemm, Operator, Scan
+from narrows.step import AttentionShape, Batch, Collective, Elementwise, Experts, Gemm, Operator, Scan
 
 LawTime = Callable[[Operator, Accelerator, Law], Parts]
 """Puts an operator into a law."""
@@ -65,8 +66,12 @@ class Cost(NamedTuple):
 class Costs:
     """The laws that hold for a deployment, looked up once for each kind and precision of operators."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, *, bare: bool = False) -> None:
+        """bare: operators as their own laws have them, without what the engine makes of them."""
         self.device = deployment.accelerator
+        self.layers = deployment.model.layers
+        self.steps = None if bare or self.device.is_cpu else engine_law(deployment)
+        self._factors = {} if self.steps is None else factors(self.steps)
         self.engine = deployment.engine.name
         self.graphs = deployment.graphs
         self._keys = device_keys(self.device)
@@ -77,6 +82,25 @@ class Costs:
 
         Raises BadInput where the device states no peak for its precision, or nothing is known to join its ranks.
         """
+        found = self._bare(operator)
+        if self.steps is None:
+            return found
+        by, gap = self.factor_of(operator), self._factors[kind_of(operator)][1]
+        time, compute, memory, network, overhead, low, high = found
+        return Cost(by * time + gap, by * compute, by * memory, by * network, by * overhead + gap, low, high)
+
+    def factor_of(self, operator: Operator) -> Any:
+        """By what the engine multiplies the operator's own time; an array where its rows are."""
+        return 1.0 if self.steps is None else factor(self.steps, operator, self._factors[kind_of(operator)][0])
+
+    def adds(self, batch: Batch) -> Any:
+        """Seconds that the engine adds to a step beside its operators. Fields of the batch may be arrays.
+
+        Nothing on a host processor, whose law was measured on whole steps.
+        """
+        return 0.0 if self.steps is None else added(self.steps, self.layers, batch)
+
+    def _bare(self, operator: Operator) -> Cost:
         shape = operator.shape
         if isinstance(shape, Collective):
             net = collective_time(shape, self.device, self.engine, self.graphs)

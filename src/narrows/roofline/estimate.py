@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import exp, log
 
+from msgspec import structs
+
 from narrows.deployment import Deployment
 from narrows.roofline.cost import Cost, Costs
 from narrows.roofline.timed import Cause, StepEstimate, Timed
@@ -45,6 +47,7 @@ def apart(found: Cost, operator: Operator, costs: Costs) -> Cost:
         return found
     _, law = costs.law_of(operator)
     pure = operator.flops / (law.values.get("peak", 1.0) * costs.device.peak(operator.precision))
+    pure *= costs.factor_of(operator)
     if pure >= min(found.memory, found.compute):
         return found
     waiting = max(0.0, found.compute - found.memory)
@@ -85,15 +88,6 @@ def summed(operators: tuple[Timed, ...], overhead: float = 0.0) -> StepEstimate:
     return StepEstimate(operators, overhead, time, low, high, shares, bound)
 
 
-def engine_adds(deployment: Deployment, batch: Batch) -> float:
-    """Seconds that the engine adds to a step. Fields of the batch may be arrays."""
-    try:
-        from narrows.roofline.engine_overhead import overhead  # type: ignore[import-not-found]
-    except ImportError:
-        return 0.0
-    return overhead(deployment, batch)  # type: ignore[no-any-return]
-
-
 class Estimator:
     """A deployment compiled once, to be estimated batch after batch."""
 
@@ -105,7 +99,12 @@ class Estimator:
     def estimate(self, batch: Batch) -> StepEstimate:
         """One step of the engine. Raises BadInput as `Costs` does."""
         operators = tuple(timed(operator, self.costs) for operator in self.plan.operators(batch))
-        return summed(operators, engine_adds(self.deployment, batch))
+        found = summed(operators, self.costs.adds(batch))
+        law = self.costs.steps
+        if law is None:
+            return found
+        # whole steps were measured, which says more of their interval than the intervals of their operators
+        return structs.replace(found, low=law.low * found.time, high=law.high * found.time, basis=law.basis)
 
 
 def estimate(deployment: Deployment, batch: Batch) -> StepEstimate:

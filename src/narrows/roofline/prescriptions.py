@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from narrows.deployment import Deployment
-from narrows.hardware import cheapest
+from narrows.hardware import Price, cheapest
 from narrows.models import ModelSpec
 from narrows.roofline.other_devices import other_devices
 from narrows.roofline.phases import Load, PhaseTime, Served, decode, prefill
@@ -53,7 +53,8 @@ class Prescription(msgspec.Struct, frozen=True):
     change: flags or words of the change. before, after: seconds of the phase (decode: per token of a sequence).
     tokens_per_second_before, …_after: of all devices. speedup: times as many tokens per second. fits: whether memory
     holds the load then (of prefill: the prompt); max_batch: sequences of this length that it holds. devices: how many
-    it takes. assumed: what is not computed but taken, such as an acceptance rate.
+    it takes; usd_per_hour, instance, price_as_of: what these cost. assumed: what is not computed but taken, such as an
+    acceptance rate.
     """
 
     name: str
@@ -70,6 +71,9 @@ class Prescription(msgspec.Struct, frozen=True):
     devices: int
     usd_per_million_tokens_before: float | None = None
     usd_per_million_tokens_after: float | None = None
+    usd_per_hour: float | None = None
+    instance: str | None = None
+    price_as_of: str | None = None
     assumed: Text | None = None
 
 
@@ -100,12 +104,15 @@ class _Change(msgspec.Struct, frozen=True):
         return self.replicas * tokens / self.seconds
 
 
-def usd_per_million(device: str, count: int, tokens_per_second: float, cloud: str | None) -> float | None:
-    """Dollars per million tokens at this rate on the cheapest instance with exactly `count` of the device."""
+def exact_price(device: str, count: int, cloud: str | None) -> Price | None:
+    """The cheapest instance with exactly `count` of the device; None where there is none."""
     price = cheapest(device, count, cloud)
-    if price is None or price.accelerator_count != count:
-        return None
-    return price.usd_per_hour / (tokens_per_second * 3600) * 1e6
+    return price if price is not None and price.accelerator_count == count else None
+
+
+def usd_per_million(price: Price | None, tokens_per_second: float) -> float | None:
+    """Dollars per million tokens at this rate."""
+    return None if price is None else price.usd_per_hour / (tokens_per_second * 3600) * 1e6
 
 
 def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
@@ -130,7 +137,8 @@ def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
     decoding = change.phase == "decode"
     room = change.steps.held(change.load.context if decoding else change.load.prompt)
     count = change.steps.deployment.count * change.replicas
-    device = change.steps.deployment.accelerator.id
+    own = exact_price(ask.deployment.accelerator.id, ask.deployment.count, ask.cloud)
+    price = exact_price(change.steps.deployment.accelerator.id, count, ask.cloud)
     return Prescription(
         name=change.name,
         phase=change.phase,
@@ -144,10 +152,11 @@ def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
         fits=room >= (change.load.batch if decoding else 1),
         max_batch=room,
         devices=count,
-        usd_per_million_tokens_before=usd_per_million(
-            ask.deployment.accelerator.id, ask.deployment.count, before.tokens_per_second, ask.cloud
-        ),
-        usd_per_million_tokens_after=usd_per_million(device, count, change.tokens_per_second, ask.cloud),
+        usd_per_million_tokens_before=usd_per_million(own, before.tokens_per_second),
+        usd_per_million_tokens_after=usd_per_million(price, change.tokens_per_second),
+        usd_per_hour=price.usd_per_hour if price else None,
+        instance=price.label if price else None,
+        price_as_of=price.as_of if price else None,
         assumed=change.assumed,
     )
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from narrows.deployment import Deployment
 from narrows.roofline.cost import Costs
-from narrows.roofline.estimate import engine_adds
 from narrows.step import Batch, Chunk, plan_of
 from narrows.step.kernels import AttentionKernel, Kernel
 from narrows.step.load import Load, Rows
@@ -193,7 +192,7 @@ class StepTime:
     def step(self, batch: Batch) -> float:
         """Seconds of one step of any mix of chunks."""
         load = Load(batch)
-        total = engine_adds(self.deployment, batch)
+        total: float = self.costs.adds(batch)
         for which, fixed, table in self._tables:
             total += table[load.rows(which, fixed)]
         for kernel, count in self._direct:
@@ -234,7 +233,7 @@ class StepTime:
         """Seconds of decode steps, arrays of whole numbers in."""
         batch = Batch((Chunk(count, 1, past),))
         load = Load(batch)
-        total = 0.0 * count + engine_adds(self.deployment, batch)
+        total = 0.0 * count + self.costs.adds(batch)
         for which, fixed, table in self._tables:
             rows = load.rows(which, fixed)
             total += table.many(rows) if hasattr(rows, "__len__") else table[rows]

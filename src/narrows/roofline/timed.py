@@ -44,7 +44,7 @@ class StepEstimate(msgspec.Struct, frozen=True):
     """One step: its operators, and what the engine adds per step and per layer (`overhead`, seconds).
 
     time: seconds of the whole step; low, high: 80 % interval. shares: cause → seconds; they add up to `time`.
-    bound: the cause with the largest share.
+    bound: the cause with the largest share. basis: which law of whole steps holds, in words; empty: none.
     """
 
     operators: tuple[Timed, ...]
@@ -54,3 +54,4 @@ class StepEstimate(msgspec.Struct, frozen=True):
     high: float
     shares: dict[Cause, float]
     bound: Cause
+    basis: str = ""

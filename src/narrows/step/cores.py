@@ -101,8 +101,9 @@ def _softmax(
     key_dim: int,
     value_dim: int,
     weights: int = 0,
+    pair_bytes: int = 0,
 ) -> list[Kernel]:
-    """One kernel per phase; heads are of the whole model."""
+    """One kernel per phase; heads are of the whole model. pair_bytes: of a cached key and value, if not as wide."""
     q, kv = _heads(heads, site), _heads(kv_heads, site)
     return [
         AttentionKernel(
@@ -115,7 +116,7 @@ def _softmax(
             value_dim,
             site.attention.precision,
             site.deployment.kv.bits,
-            kv * _pair_bytes(site, key_dim, value_dim),
+            kv * (pair_bytes or _pair_bytes(site, key_dim, value_dim)),
             site.element,
             weights=weights,
             naive=site.naive,
@@ -126,17 +127,32 @@ def _softmax(
 
 def _attention(mixer: Attention, site: Site, weights: int, name: str = "attention", **sight: Any) -> list[Kernel]:
     value = mixer.value_dim or mixer.head_dim
+    # differential attention: two softmaxes over values twice as wide, taken as they lie in the cache
+    seen_value = 2 * value if any(".lambda_" in tensor.role for tensor in mixer.beside) else value
     q, kv = _heads(mixer.heads, site), _heads(mixer.kv_heads, site)
     width = q * mixer.head_dim + (0 if mixer.borrowed else kv * mixer.head_dim)
     seen = Sight(mixer.window or 0, mixer.chunked, before=mixer.prompt, **sight)
     return [
         _rope(f"{name}.rope", site, width, mixer.cache()),
-        *_softmax(f"{name}.core", site, seen, mixer.heads, mixer.kv_heads, mixer.head_dim, value, weights),
+        *_softmax(
+            f"{name}.core",
+            site,
+            seen,
+            mixer.heads,
+            mixer.kv_heads,
+            mixer.head_dim,
+            seen_value,
+            weights,
+            _pair_bytes(site, mixer.head_dim, value),
+        ),
     ]
 
 
-def _indexer(name: str, site: Site, heads: int, dim: int, every: int = 1) -> list[Kernel]:
-    """Scores of the indexer's queries against its keys, whole on every rank; nothing is summed up."""
+def _indexer(name: str, site: Site, heads: int, dim: int, every: int = 1, weighted: int = 1) -> list[Kernel]:
+    """Scores of the indexer's queries against its keys, whole on every rank.
+
+    weighted: 1 where the scores of all heads are summed up with a weight for each (MiniMax M3 takes the largest).
+    """
     bits = site.deployment.kv.bits
     return [
         AttentionKernel(
@@ -146,7 +162,7 @@ def _indexer(name: str, site: Site, heads: int, dim: int, every: int = 1) -> lis
             heads,
             1,
             dim,
-            0,
+            weighted,
             site.attention.precision,
             bits,
             dim * bits // 8,
@@ -340,7 +356,7 @@ def core(mixer: Any, site: Site, weights: int, up: Kernel | None = None, up_byte
     if isinstance(mixer, Looped):
         return core(mixer.attention, site, weights)
     if isinstance(mixer, IndexedAttention):
-        index = _indexer("attention.index", site, mixer.index_heads, mixer.index_dim)
+        index = _indexer("attention.index", site, mixer.index_heads, mixer.index_dim, weighted=0)
         made = _attention(mixer.attention, site, weights, top=mixer.index_top_k)
         return [*index, *made]
     if isinstance(mixer, ConvolvedAttention | CompressedConvolution):

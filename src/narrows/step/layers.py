@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from narrows.models.feedforward import Beside, ChannelMix, Dense, MixtureOfExperts
-from narrows.models.mixers import Chain, CrossAttention, LatentAttention, Looped, Parallel, RememberingAttention
+from narrows.models.mixers import (
+    Chain,
+    ConvolvedAttention,
+    CrossAttention,
+    LatentAttention,
+    Looped,
+    Parallel,
+    RememberingAttention,
+)
 from narrows.models.spec import Layer
 from narrows.step.cores import Site, core
 from narrows.step.kernels import ExpertsKernel, Kernel, MatMul, Streaming, Talk
@@ -118,7 +128,7 @@ def _mixer(part: Any, mine: list[Piece], site: Site, hidden: int) -> list[Kernel
         sight = Sight(part.window or 0, top=part.index_top_k)
         (product,) = products(ups, site.deployment)
         assert isinstance(product, MatMul)
-        up = MatMul(**{name: getattr(product, name) for name in product.__struct_fields__} | {"sight": sight})
+        up = msgspec.structs.replace(product, sight=sight)
         heads = max(1, -(-part.heads // site.tp))
         up_bytes = heads * (part.nope + part.value) * part.kv_rank * site.element
         if not ups[0].quantized:
@@ -133,6 +143,10 @@ def _mixer(part: Any, mine: list[Piece], site: Site, hidden: int) -> list[Kernel
         again = [p for p in mine if p.tensor.role in ("attention.k", "attention.v", "attention.relative")]
         mine = [piece for piece in mine if piece not in again]
         inside += quantized_inputs(products(again, site.deployment, "keys"), site)
+    elif isinstance(part, ConvolvedAttention):
+        tables = [piece for piece in mine if piece.tensor.role == "attention.relative_table"]
+        mine = [piece for piece in mine if piece not in tables]
+        inside += [_by_head(piece, max(1, part.attention.heads // site.tp), site) for piece in tables]
     outer = {FUSED.get(role, role) for role in REDUCED} - {"mamba.x", "hybrid_mamba.x"}
     made = products(mine, site.deployment)
     before = [kernel for kernel in made if kernel.name not in outer]
@@ -149,6 +163,14 @@ def _mixer(part: Any, mine: list[Piece], site: Site, hidden: int) -> list[Kernel
         width = sum(on_rank(piece.tensor, site.deployment)[1] for piece in reduced)
         kernels.append(_all_reduce(name, width, site))
     return kernels
+
+
+def _by_head(piece: Piece, heads: int, site: Site) -> MatMul:
+    """A table that each head multiplies its own channels with: [tokens × heads, channels] × [channels, positions]."""
+    (product,) = products([piece], site.deployment)
+    assert isinstance(product, MatMul)
+    channels, positions = piece.tensor.shape
+    return msgspec.structs.replace(product, k=channels, n=positions, copies=heads)
 
 
 def _all_reduce(name: str, width: int, site: Site) -> Talk:
@@ -219,7 +241,12 @@ def _experts(part: MixtureOfExperts, mine: list[Piece], site: Site) -> list[Kern
     row = hidden * site.element
     if replicas > 1:
         made.append(Talk("experts.dispatch", "all_gather", replicas, "tokens", row, site.base.precision))
-    made.append(_routed(part, routed, site))
+    experts_kernel = _routed(part, routed, site)
+    bits = experts_kernel.activation_bits
+    if bits < 8 * site.element:
+        moved, written = replicas * hidden * site.element, replicas * hidden * bits // 8
+        made.append(Streaming("experts.quantize", "tokens", hidden, moved, written, experts_kernel.precision))
+    made.append(experts_kernel)
     if replicas > 1:
         made.append(Talk("experts.combine", "reduce_scatter", replicas, "tokens", row * replicas, site.base.precision))
     made += quantized_inputs(products(last, deployment), site)

@@ -7,17 +7,16 @@ from narrows.answers.roofline.sweep import path, sweep
 from narrows.answers.roofline.types import Bounds, Hierarchy, NaiveAttention, Parameter, Phases
 from narrows.answers.verdict import reason_of, verdict_of
 from narrows.deployment import Deployment
-from narrows.hardware import cheapest
 from narrows.memory import capacity
 from narrows.roofline.estimate import timed
 from narrows.roofline.phases import PhaseTime, Served, chunks, decode, held, prefill
-from narrows.roofline.prescriptions import Ask, prescriptions, usd_per_million
+from narrows.roofline.prescriptions import Ask, exact_price, prescriptions, usd_per_million
 from narrows.roofline.turning import turning_points
 from narrows.step import AttentionShape, Batch, plan_of
 from narrows.step.operators import Phase as PhaseName
 from narrows.text import BadInput, Text
 
-PATH = 1024
+PATH = 256
 """The path of the decode step is drawn up to this batch, or to what memory holds."""
 
 
@@ -32,9 +31,7 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
     )
     used = {one.precision for time in (filled, step) for _, one in time.operators}
     room = ask.steps.held(load.context)
-    price = cheapest(device.id, deployment.count, ask.cloud)
-    if price is not None and price.accelerator_count != deployment.count:
-        price = None
+    price = exact_price(device.id, deployment.count, ask.cloud)
     return Bounds(
         gpu=device.id,
         gpu_name=device.name,
@@ -51,16 +48,14 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
         usd_per_hour=price.usd_per_hour if price else None,
         instance=price.label if price else None,
         price_as_of=price.as_of if price else None,
-        usd_per_million_tokens=usd_per_million(
-            device.id, deployment.count, phases.decode.tokens_per_second.value, ask.cloud
-        ),
+        usd_per_million_tokens=usd_per_million(price, phases.decode.tokens_per_second.value),
         ridges=ridges(device, used),
         phases=phases,
         operators=(*operator_rows("prefill", filled), *operator_rows("decode", step)),
         turning_points=turning_points(ask.steps, load),
         prescriptions=prescriptions(ask),
         laws=used_laws(ask.steps.costs, filled, step),
-        path=path(ask.steps, load, min(room, PATH)),
+        path=path(ask.steps, load, PATH),
         sweep=sweep(ask.steps, load, *points) if points else None,
         hierarchy=_hierarchy(deployment, operator, filled, step) if operator else (),
         naive_attention=_naive(ask.steps, load.prompt) if naive else None,

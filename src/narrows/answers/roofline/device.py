@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from narrows.hardware import Accelerator, precision_name
+from narrows.hardware import PRECISIONS, Accelerator, precision_name
 from narrows.text import BadInput
 
 _FLOPS = {"": 1.0, "G": 1e9, "T": 1e12, "P": 1e15}
@@ -16,8 +16,11 @@ _NUMBER = r"(\d+(?:\.\d+)?(?:[eE]\+?\d+)?)"
 
 
 def with_figures(device: Accelerator, peaks: Sequence[str], bandwidth: str | None) -> Accelerator:
-    """The device with peaks such as `bf16=435GFLOP/s` and a bandwidth such as `34GB/s`. Raises BadInput."""
-    given: dict[str, float] = {}
+    """The device with peaks such as `bf16=435GFLOP/s` and a bandwidth such as `34GB/s`. Raises BadInput.
+
+    Where one peak is given, the others on paper say nothing of the same device any more, and are left out.
+    """
+    given: dict[str, float | None] = dict.fromkeys(PRECISIONS) if peaks else {}
     for text in peaks:
         name, _, value = text.partition("=")
         found = re.fullmatch(_NUMBER + r"\s*([GTP]?)(?:FLOPS|FLOP/S|FLOPs|FLOP/s)?", value.strip())

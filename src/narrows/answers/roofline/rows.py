@@ -129,6 +129,10 @@ def used_laws(costs: Costs, *times: PhaseTime) -> tuple[UsedLaw, ...]:
                 phase = one.shape.phase if isinstance(one.shape, AttentionShape) else ""
                 used = UsedLaw(kind, phase, precision, law.device, law.n, law.low, law.high, law.basis, law.source)
                 found[used] = None
+    if costs.steps is not None:
+        whole = costs.steps
+        used = UsedLaw("step", "", "", whole.device, whole.n, whole.low, whole.high, whole.basis, whole.source)
+        found[used] = None
     return tuple(found)
 
 

@@ -102,9 +102,9 @@ def _point(value: int, tokens: int, time: PhaseTime, fits: bool) -> SweepPoint:
 
 
 def path(steps: Served, load: Load, most: int) -> tuple[SweepPoint, ...]:
-    """Decode at 1, 2, 4, … sequences, up to `most` and the batch asked for."""
-    points, batch = {load.batch}, 1
-    while batch <= max(most, load.batch):
-        points.add(batch)
-        batch *= 2
+    """Decode at 1, 2, 4, … sequences up to `most`, at the batch asked for, and at the largest that memory holds."""
+    points = {1 << power for power in range(most.bit_length())} | {load.batch}
+    room = steps.held(load.context)
+    if 1 <= room <= most:
+        points.add(room)
     return sweep(steps, load, "batch", sorted(points)).points

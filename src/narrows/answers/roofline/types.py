@@ -131,8 +131,8 @@ class Hierarchy(msgspec.Struct, frozen=True):
 class UsedLaw(msgspec.Struct, frozen=True):
     """A law of speed that times rest on: of which device or class of devices, from how many measurements (0: assumed).
 
-    kind, phase, precision: of the operators (phase: of attention). low, high: 80 % of the measured times lie between
-    these multiples.
+    kind, phase, precision: of the operators (phase: of attention); `step`: what the engine makes of them. low, high:
+    80 % of the measured times lie between these multiples.
     """
 
     kind: str

@@ -211,6 +211,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             **_DEEPSEEK,
             "index_n_heads": "attention.indexer.head_count",
             "index_head_dim": "attention.indexer.key_length",
+            "index_topk": "attention.indexer.top_k",
         },
     ),
     "minicpm3": Architecture("minicpm3", {**_COMMON, **_DENSE, **_LATENT, "mlp_bias": "+ffn_gate.bias"}),

@@ -1,0 +1,230 @@
+"""The measurements that are scored, in parts, and those that are not, with why; laws of steps as they are shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from narrows.accuracy.board import LeftOut
+from narrows.accuracy.serving_fit import LEVELS, Fitted, Parts, fitted, fitted_parts, group_of, left_out, predicted
+from narrows.accuracy.serving_records import ServingRecord, device_of, serving_records
+from narrows.accuracy.serving_rules import alone, excluded
+from narrows.accuracy.serving_work import Work, works
+from narrows.calibration.laws import Law
+from narrows.roofline.devices import device_keys
+from narrows.roofline.engine_overhead import NAMES
+from narrows.text import BadInput, Text
+
+FOLDS = 5
+KINDS_OF_MODELS = ("dense", "experts")
+UNLICENSED = Text(
+    "rows of llama.cpp scoreboards that state no licence: cited by their sources, not carried (Apple M1–M4, GeForce, "
+    "Radeon and others)"
+)
+UNLICENSED_ROWS = 428
+LEAST = 8
+"""A law rests on at least so many rows."""
+
+
+class Cases(NamedTuple):
+    """servers: steps of servers with a split. prompts: one prompt alone. one_user: decode of a few sequences by engines
+    for one user; beside: the same engines' prompts, and servers under light loads without a split. left: what is not
+    scored."""
+
+    servers: tuple[Work, ...]
+    prompts: tuple[Work, ...]
+    one_user: tuple[Work, ...]
+    beside: tuple[Work, ...]
+    left: tuple[LeftOut, ...]
+
+
+@cache
+def serving_cases() -> Cases:
+    """All of them. Raises BadInput where numpy is not installed."""
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        raise BadInput("this scoreboard computes with arrays; install numpy: pip install 'narrows[sweep]'") from None
+    reasons: dict[str, tuple[Text, list[str]]] = {}
+
+    def leave(record: ServingRecord, reason: Text) -> None:
+        reasons.setdefault(str(reason), (reason, []))[1].append(record.id)
+
+    able = []
+    for record in serving_records():
+        reason = alone(record)
+        if reason is None:
+            able.append(record)
+        else:
+            leave(record, reason)
+    found, unworkable = works(able)
+    for record, why in unworkable:
+        leave(record, why)
+    outside = excluded(found)
+    scored = []
+    for one in found:
+        if one.record.id in outside:
+            leave(one.record, outside[one.record.id])
+        else:
+            scored.append(one)
+    left = [LeftOut(reason, tuple(ids)) for reason, ids in reasons.values()]
+    left.append(LeftOut(UNLICENSED, (f"{UNLICENSED_ROWS} rows",)))
+    return Cases(
+        tuple(one for one in scored if one.record.table == "silicon"),
+        tuple(one for one in scored if one.record.table == "trtllm-static"),
+        tuple(one for one in scored if one.record.table in ("batch-1", "llama.cpp") and one.record.tpot is not None),
+        tuple(one for one in scored if one.record.table in ("vllm-bench", "llama.cpp") and one.record.tpot is None),
+        tuple(sorted(left, key=lambda one: -len(one.records))),
+    )
+
+
+def parts_of(cases: Cases, fit_only: bool = True) -> Parts:
+    """What laws are fitted on: the `fit` rows of servers, or all; prompts; engines for one user."""
+    servers = [one for one in cases.servers if not fit_only or one.record.split == "fit"]
+    return Parts(servers, cases.prompts, cases.one_user)
+
+
+def configuration(one: Work) -> Hashable:
+    """One of five folds: rows of one configuration of a server stay together."""
+    record = one.record
+    split = record.tensor_parallel, record.attention_data_parallel, record.expert_parallel
+    return crc32(repr((group_of(one), record.disaggregated, *split, record.version)).encode()) % FOLDS
+
+
+def device(one: Work) -> Hashable:
+    """The device."""
+    return one.record.device
+
+
+def shape(one: Work) -> Hashable:
+    """The model, whatever its weights are stored in."""
+    return one.shape
+
+
+def source(one: Work) -> Hashable:
+    """Where a row is from."""
+    return one.record.source
+
+
+class Spread(NamedTuple):
+    """80 % of measured times lie between these multiples of the predicted ones."""
+
+    low: float
+    high: float
+
+
+def spread_of(rows: Sequence[Work], times: Any) -> Spread:
+    """The 10th and 90th percentile of measured ÷ predicted."""
+    import numpy as np
+
+    ratios = np.array([one.measured for one in rows]) / times
+    return Spread(float(np.quantile(ratios, 0.1)), float(np.quantile(ratios, 0.9)))
+
+
+@cache
+def spreads() -> dict[tuple[str, str], Spread]:
+    """(kind, level) → interval, from `fit` rows that were left out: configurations for models seen, models for others.
+
+    Of engines for one user: devices left out. `elsewhere`: of steps on other devices than servers', by the law of
+    servers: their rows taught it nothing.
+    """
+    cases = serving_cases()
+    parts = parts_of(cases)
+    found: dict[tuple[str, str], Spread] = {}
+    for kind in KINDS_OF_MODELS:
+        for level, key_of in (("model", configuration), ("kind", shape)):
+            times, _ = left_out(parts.servers, parts, key_of)
+            members = [i for i, one in enumerate(parts.servers) if one.kind == kind]
+            found[kind, level] = spread_of([parts.servers[i] for i in members], times[members])
+        found[kind, "version"] = found[kind, "model"]
+        found[kind, "any"] = found[kind, "kind"]
+        rows = [one for one in parts.alone if one.kind == kind]
+        times, _ = left_out(rows, parts, device)
+        found[kind, "engine"] = spread_of(rows, times)
+        found[kind, "elsewhere"] = spread_of(rows, predicted(fitted(parts.servers, set()), rows)[0])
+    return found
+
+
+SERVED = "nvidia HBM"
+"""Class of the devices that servers were measured on."""
+
+
+def interval_of(one: Work, level: str) -> Spread:
+    """The interval of a prediction that this level made."""
+    if level in ("any", "kind") and SERVED not in device_keys(device_of(one.record.device)):
+        level = "elsewhere"
+    return spreads()[one.kind, level]
+
+
+_BASIS: dict[str, Callable[[Any], str]] = {
+    "kind": lambda key: "fitted on servers of every model; interval: models left out",
+    "elsewhere": lambda key: "fitted on servers of every model; interval: engines for one user on other devices",
+    "engine": lambda key: "fitted on this engine; interval: devices left out",
+    "model": lambda key: "fitted on this model; interval: configurations left out",
+    "version": lambda key: "fitted on this model and version; interval: configurations left out",
+}
+
+
+def step_laws(known: Fitted, parts: Parts) -> tuple[Law, ...]:
+    """The values as laws of steps; those that rest on few rows are left to the level above."""
+    intervals = spreads()
+    sources: dict[tuple[str, Any], set[str]] = {}
+    for rows, is_server in ((parts.servers, True), (parts.prompts, True), (parts.alone, False)):
+        for one in rows:
+            for level, key_of in LEVELS:
+                if is_server or level == "engine":
+                    sources.setdefault((level, key_of(one)), set()).add(one.record.source)
+    found = []
+    for (level, key), value in known.values.items():
+        if level == "any" or (known.rows[level, key] < LEAST and level != "kind"):
+            continue
+        for where in ("kind", "elsewhere") if level == "kind" else (level,):
+            place = _place(where, key)
+            if place is None:
+                continue
+            interval = intervals[place.kind, where]
+            found.append(
+                Law(
+                    operator=place.kind,
+                    values={name: float(f"{number:.4g}") for name, number in zip(NAMES, value, strict=True)},
+                    low=round(interval.low, 3),
+                    high=round(interval.high, 3),
+                    n=known.rows[level, key],
+                    basis=_BASIS[where](key),
+                    source="; ".join(sorted(sources.get((level, key), set()))),
+                    device=place.device,
+                    engine=place.engine,
+                    model=place.model,
+                    precision=place.precision,
+                    version=place.version,
+                )
+            )
+    return tuple(found)
+
+
+class Place(NamedTuple):
+    """Where a law holds."""
+
+    kind: str
+    device: str = "any"
+    engine: str = ""
+    model: str = ""
+    precision: str = ""
+    version: str = ""
+
+
+def _place(level: str, key: Any) -> Place | None:
+    """Where the values of a level's key hold; None where they would hold for what nobody can name (no version)."""
+    if level in ("kind", "elsewhere"):
+        return Place(key, SERVED if level == "kind" else "any")
+    if level == "engine":
+        return Place(key[0], engine=key[1], version=key[2])
+    return None if level == "version" and not key[5] else Place(*key)
+
+
+def shipped() -> tuple[Law, ...]:
+    """The laws of steps that narrows ships, fitted anew on the rows that are not scored."""
+    parts = parts_of(serving_cases())
+    return step_laws(fitted_parts(parts), parts)

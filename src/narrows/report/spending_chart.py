@@ -1,0 +1,154 @@
+"""Bars of where the time of both phases goes, per deployment: arithmetic, what is moved, interconnect, overhead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from narrows.answers.roofline.types import Bounds, Phase, Roofline, Spending
+from narrows.report import charts
+from narrows.report.charts import BLUE, FAINT, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, text_width
+from narrows.report.i18n import _
+from narrows.report.roofline_axes import pixel
+from narrows.report.roofline_words import SPENT, label, phase_word, spent_word
+from narrows.units import count, seconds
+
+COLOURS: dict[Spending, str] = {
+    "weights": BLUE,
+    "kv_cache": ORANGE,
+    "activations": SKY,
+    "compute": VERMILLION,
+    "interconnect": PURPLE,
+    "overhead": GREY,
+}
+_ON_DARK = ("weights", "compute")
+_ROW, _BAR, _SIZE = 28, 20, 12
+"""Pixels: from bar to bar, height of a bar, and font size."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A bar, or the heading over the bars of a phase."""
+
+    text: str
+    phase: Phase | None = None
+
+
+def spending_rows(answer: Roofline) -> list[Row]:
+    """The bars of each phase, under a heading where several deployments are compared."""
+    candidates = answer.candidates
+    headings = {
+        "prefill": _("prefill, {prompt} tokens").format(prompt=count(answer.prompt)),
+        "decode": _("decode, {batch} × {context}").format(batch=count(answer.batch), context=count(answer.context)),
+    }
+    if len(candidates) == 1:
+        one = candidates[0].phases
+        return [Row(headings[phase.name], phase) for phase in (one.prefill, one.decode)]
+    rows = []
+    for name, heading in headings.items():
+        rows.append(Row(heading))
+        rows += [Row(charts.label(label(one), 40), getattr(one.phases, name)) for one in candidates]
+    return rows
+
+
+def spending_chart(answer: Roofline, width: int, title: Any = None) -> Any:
+    """A bar per phase and deployment: percent of its time by cause, and the time. Returns an altair chart."""
+    alt = charts.plotting()
+    rows = spending_rows(answer)
+    left = 12 + max(text_width(row.text, _SIZE) for row in rows if row.phase is not None)
+    times = [_time(row.phase) for row in rows if row.phase is not None]
+    room = width - left - 10 - max(text_width(text, _SIZE) for text in times)
+    shown = [name for name in SPENT if any(one.spending[name] > 0 for one in _phases(answer.candidates))]
+    segments = [
+        segment
+        for i, row in enumerate(rows)
+        if row.phase is not None
+        for segment in _segments(row.phase, row.text, shown, (left, room), _ROW * i)
+    ]
+    colour = alt.Color(
+        "cause:N",
+        scale=alt.Scale(domain=[spent_word(name) for name in shown], range=[COLOURS[name] for name in shown]),
+        legend=alt.Legend(title=None, orient="top", direction="horizontal", columns=len(shown), offset=8),
+    )
+    tooltip = [
+        alt.Tooltip("row:N", title=" "),
+        alt.Tooltip("cause:N", title="  "),
+        alt.Tooltip("share:N", title=_("share")),
+        alt.Tooltip("time:N", title=_("time")),
+    ]
+    x, y = pixel(alt.X, "x:Q"), pixel(alt.Y, "y:Q")
+    bars = alt.Chart(alt.Data(values=segments)).mark_rect(stroke="white", strokeWidth=1)
+    layers = [bars.encode(x=x, y=y, x2="x2:Q", y2="y2:Q", color=colour, tooltip=tooltip)]
+    layers += _figures(alt, segments)
+    names = [
+        {"x": left - 8 if row.phase else 0, "y": _ROW * i + _BAR / 2, "text": row.text, "phase": row.phase is not None}
+        for i, row in enumerate(rows)
+    ]
+    for bar in (True, False):
+        chosen = [one for one in names if one["phase"] == bar]
+        if chosen:
+            look = {"align": "right"} if bar else {"align": "left", "fontWeight": "bold"}
+            text = alt.Chart(alt.Data(values=chosen)).mark_text(baseline="middle", fontSize=_SIZE, color=INK, **look)
+            layers.append(text.encode(x=x, y=y, text="text:N"))
+    ends = [
+        {"x": left + room + 8, "y": _ROW * i + _BAR / 2, "text": _time(row.phase)}
+        for i, row in enumerate(rows)
+        if row.phase is not None
+    ]
+    text = alt.Chart(alt.Data(values=ends)).mark_text(align="left", baseline="middle", fontSize=_SIZE, color=FAINT)
+    layers.append(text.encode(x=x, y=y, text="text:N"))
+    chart = alt.layer(*layers).properties(width=width, height=_ROW * len(rows) - (_ROW - _BAR))
+    return chart if title is None else chart.properties(title=title)
+
+
+def _phases(candidates: tuple[Bounds, ...]) -> list[Phase]:
+    return [phase for one in candidates for phase in (one.phases.prefill, one.phases.decode)]
+
+
+def _time(phase: Phase) -> str:
+    time = phase.time
+    return _("{time} ({low} to {high})").format(
+        time=seconds(time.value), low=seconds(time.low or 0.0), high=seconds(time.high or 0.0)
+    )
+
+
+def _segments(
+    phase: Phase, name: str, shown: list[Spending], span: tuple[float, float], top: float
+) -> list[dict[str, Any]]:
+    left, room = span
+    rows, at = [], 0.0
+    for cause in shown:
+        share = phase.spending[cause] / phase.time.value
+        if share > 0:
+            rows.append(
+                {
+                    "row": f"{phase_word(phase.name)}: {name}",
+                    "code": cause,
+                    "cause": spent_word(cause),
+                    "x": left + room * at,
+                    "x2": left + room * (at + share),
+                    "y": top,
+                    "y2": top + _BAR,
+                    "share": f"{100 * share:.0f} %",
+                    "time": seconds(phase.spending[cause]),
+                }
+            )
+        at += share
+    return rows
+
+
+def _figures(alt: Any, segments: list[dict[str, Any]]) -> list[Any]:
+    """Percents inside the segments that have room for them."""
+    layers = []
+    for dark in (True, False):
+        rows = [
+            {"x": (one["x"] + one["x2"]) / 2, "y": (one["y"] + one["y2"]) / 2, "text": one["share"]}
+            for one in segments
+            if (one["code"] in _ON_DARK) == dark and one["x2"] - one["x"] > text_width(one["share"], 11) + 6
+        ]
+        if rows:
+            text = alt.Chart(alt.Data(values=rows)).mark_text(
+                align="center", baseline="middle", fontSize=11, color="white" if dark else INK
+            )
+            layers.append(text.encode(x=pixel(alt.X, "x:Q"), y=pixel(alt.Y, "y:Q"), text="text:N"))
+    return layers

@@ -1,0 +1,189 @@
+"""What an engine makes of its operators' times: how far its kernels are from those that laws were fitted on, and what
+it adds between them, per layer, per step and per sequence.
+
+    step = Σ (factor × time by its law + gap) + (per_layer + eager × exposed) × layers + per_step + per_sequence × sequences
+
+The factor is that of the operator's kind for decode's few rows, and passes over to `large` for prompts' many.
+`exposed`: a step with prompts is no captured graph, so that its launches show until there are enough tokens to hide them.
+Factors are near 1 where a law of the operator holds in servers too. A model that was measured on this class of devices
+has a law of its own; another falls back to that of any model. Which law it was, `engine_law` says in `Law.basis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from narrows.calibration.laws import Law, laws
+from narrows.deployment import Deployment
+from narrows.models import ModelSpec
+from narrows.models.feedforward import Beside, MixtureOfExperts
+from narrows.roofline.devices import device_keys
+from narrows.step import AttentionShape, Batch, Collective, Elementwise, Experts, Gemm, Operator, Scan
+from narrows.step.load import phase_of
+
+KINDS = ("gemm", "experts", "attention", "scan", "elementwise", "all_reduce", "exchange")
+"""Kinds of operators with a factor of their own; `exchange`: all collectives but the sum over ranks."""
+LARGE = "large"
+"""Factor of operators of many rows, whatever their kind."""
+MANY_ROWS = 1024.0
+"""Rows at which a factor stands half-way between its kind's and `large`."""
+ADDED = ("gap", "talk_gap", "per_layer", "per_step", "per_sequence", "eager")
+"""Seconds: after each kernel, after each collective, for each layer, step and sequence of the rank, and for each layer
+of a step that no graph holds."""
+EXPOSED = 512.0
+"""Tokens of prompts at which half of the launches of an eager step hide behind its kernels."""
+PROMPTS = ("prompt", "prompt_network", "prompt_per_layer")
+"""Of prompts that run between the decode steps of a server: factors of their kernels' and collectives' times, and
+seconds per layer."""
+NAMES = (*KINDS, LARGE, *ADDED, *PROMPTS)
+
+_KIND: dict[type, str] = {
+    Gemm: "gemm",
+    Experts: "experts",
+    AttentionShape: "attention",
+    Scan: "scan",
+    Elementwise: "elementwise",
+}
+
+
+def kind_of(operator: Operator) -> str:
+    """Which of `KINDS` an operator is."""
+    shape = operator.shape
+    if isinstance(shape, Collective):
+        return "all_reduce" if shape.op == "all_reduce" else "exchange"
+    return _KIND[type(shape)]
+
+
+def shape_of(model: ModelSpec) -> str:
+    """What models have in common that cost the same per step: `61x7168x256` (layers, width, experts), `80x8192`."""
+    experts = max((_experts(layer.feed_forward) for layer, _ in model.kinds), default=0)
+    return f"{model.layers}x{model.hidden}" + (f"x{experts}" if experts else "")
+
+
+def _experts(part: object) -> int:
+    found = part.experts if isinstance(part, Beside) else part
+    return found.experts if isinstance(found, MixtureOfExperts) else 0
+
+
+def mixture(model: ModelSpec) -> bool:
+    """Whether any layer routes tokens to experts."""
+    return any(_experts(layer.feed_forward) for layer, _ in model.kinds)
+
+
+def stored_as(model: ModelSpec) -> str:
+    """How the weights are stored, in one word: `nvfp4`, `mxfp4`, `fp8`, `int4`, …; `16` where nothing is quantized."""
+    words = model.precision.label.lower().replace(",", " ").split()
+    return next((word for word in words if word[-1:].isdigit() and word[:1].isalpha()), "16")
+
+
+def few(operator: Operator) -> Any:
+    """1 for few rows, 0 for many: how far the factor of the kind holds. Collectives have no rows: 1.
+
+    Of experts the rows of each count, in the mean.
+    """
+    shape = operator.shape
+    if isinstance(shape, Collective):
+        return 1.0
+    if isinstance(shape, Gemm):
+        rows: Any = shape.m
+    elif isinstance(shape, Elementwise):
+        rows = shape.rows
+    elif isinstance(shape, AttentionShape):
+        rows = shape.queries
+    elif isinstance(shape, Experts):
+        rows = shape.tokens * shape.top_k / shape.all_experts
+    else:
+        rows = shape.tokens
+    return 1.0 / (1.0 + (rows / MANY_ROWS) ** 2)
+
+
+def exposed(batch: Batch) -> Any:
+    """Share of the launches of a step that its kernels do not hide: 0 for decode alone, which runs as a graph."""
+    prompts = [chunk.count * chunk.new for chunk in batch.chunks if phase_of(chunk) == "prefill"]
+    return 1.0 / (1.0 + (sum(prompts) / EXPOSED) ** 2) if prompts else 0.0
+
+
+class Asked(NamedTuple):
+    """What a law of steps is sought by."""
+
+    kind: str
+    devices: Sequence[str]
+    engine: str
+    version: str
+    model: str
+    precision: str
+
+
+def asked_of(deployment: Deployment, engine: str = "", version: str = "") -> Asked:
+    """The key of a deployment. engine, version: in place of the deployment's (an engine that narrows cannot deploy)."""
+    model = deployment.model
+    return Asked(
+        "experts" if mixture(model) else "dense",
+        device_keys(deployment.accelerator),
+        engine or deployment.engine.name,
+        version or deployment.engine.version,
+        shape_of(model),
+        stored_as(model),
+    )
+
+
+def chosen(rows: Sequence[Law], asked: Asked) -> Law:
+    """The most special of the rows that hold: by model, then engine, version and precision, then device.
+
+    A key that no row covers is a mistake of ours: KeyError.
+    """
+    found = [
+        row
+        for row in rows
+        if row.operator == asked.kind
+        and row.device in asked.devices
+        and row.model in ("", asked.model)
+        and row.engine in ("", asked.engine)
+        and row.version in ("", asked.version)
+        and row.precision in ("", asked.precision)
+    ]
+    if not found:
+        raise KeyError(f"no law of steps for {asked}")
+    return max(
+        found,
+        key=lambda row: (
+            row.model != "",
+            row.engine != "",
+            row.version != "",
+            row.precision != "",
+            -asked.devices.index(row.device),
+        ),
+    )
+
+
+def engine_law(deployment: Deployment, engine: str = "", version: str = "") -> Law:
+    """The law of steps that holds for a deployment."""
+    return chosen(laws("steps"), asked_of(deployment, engine, version))
+
+
+def factors(law: Law) -> dict[str, tuple[float, float]]:
+    """(factor, gap in seconds) by kind of operator, of few rows."""
+    talks = ("all_reduce", "exchange")
+    return {kind: (law.values[kind], law.values["talk_gap" if kind in talks else "gap"]) for kind in KINDS}
+
+
+def factor(law: Law, operator: Operator, of_kind: float) -> Any:
+    """By what an operator's time is multiplied; `of_kind`: the factor of its kind. An array where its rows are."""
+    near = few(operator)
+    return of_kind * near + law.values[LARGE] * (1.0 - near)
+
+
+def added(law: Law, layers: int, batch: Batch) -> Any:
+    """Seconds of a step beside its operators. Fields of the batch, of one rank, may be arrays."""
+    values = law.values
+    each = values["per_layer"] + values["eager"] * exposed(batch)
+    return values["per_step"] + each * layers + values["per_sequence"] * batch.sequences
+
+
+def overhead(deployment: Deployment, batch: Batch) -> Any:
+    """Seconds that the engine adds to a step of a deployment, beside the gaps between operators.
+
+    Fields of the batch may be arrays.
+    """
+    return added(engine_law(deployment), deployment.model.layers, batch)
