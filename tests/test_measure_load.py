@@ -1,4 +1,4 @@
-"""What `measure load` finds: narrow stages that were built on purpose, cold runs that are proven, files that misbehave."""
+"""What `measure load` finds: narrow stages built on purpose, cold runs that are proven, files that misbehave."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from narrows.answers.calibration import calibration
+from narrows.answers.load import load
 from narrows.answers.measure_load import answer_of, measure_load, verdict
 from narrows.answers.measure_load_types import LoadMeasured
-from narrows.measure import load_ring, load_source, load_ways
+from narrows.calibration.store import Correction, MeasuredStorage, add, add_storage
+from narrows.loading import place
+from narrows.measure import limits, load_ring, load_source, load_ways
 from narrows.measure import load_run as runs
 from narrows.measure.contention import Conditions
 from narrows.measure.disk import filesystem
@@ -206,6 +210,35 @@ def test_a_mapping_without_read_ahead_is_named_by_its_faults(tmp_path: Path) -> 
     assert found.predicted_narrow == "read"
 
 
+BLKIO = Path("/sys/fs/cgroup/blkio")
+throttles = pytest.mark.skipif(
+    not os.access(BLKIO / "blkio.throttle.read_bps_device", os.W_OK), reason="disks can be throttled by root only"
+)
+
+
+@on_disk
+@throttles
+def test_a_throttled_disk_is_named_and_predicted(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path, 48 * MIB)
+    at = path.stat().st_dev
+    group = BLKIO / f"narrows-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "blkio.throttle.read_bps_device").write_text(f"{os.major(at)}:{os.minor(at)} {40_000_000}")
+        one = subprocess.run(
+            ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group), sys.executable, "-m", "narrows",
+             "measure", "load", str(path), "--pairs", "1", "--loader", "direct", "--loader", "mmap", "--json"],
+            capture_output=True, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+    finally:
+        group.rmdir()
+    answer = json.loads(one.stdout)
+    assert answer["verdict"] == "agrees" and answer["narrow_stage"] == "read"
+    for found in answer["loaders"]:
+        assert (found["narrow_stage"], found["narrow_limit"]) == ("read", "storage")
+        assert found["bandwidth"]["value"] == pytest.approx(40e6, rel=0.3)
+
+
 @on_disk
 def test_many_readers_past_the_page_cache_are_named(tmp_path: Path) -> None:
     answer = measure_load(str(checkpoint(tmp_path, 32 * MIB)), loader=["direct"], pairs=1, ranks=3)
@@ -338,9 +371,12 @@ def test_our_reader_hands_on_every_byte_of_odd_files(tmp_path: Path) -> None:
     seen: list[bytes] = []
     try:
         flow = stream(
-            pieces([file.stat().st_size for file in files], BLOCK), from_files(handles), lambda v: seen.append(bytes(v)),
-            3, BLOCK,
-        )  # fmt: skip
+            pieces([file.stat().st_size for file in files], BLOCK),
+            from_files(handles),
+            lambda view: seen.append(bytes(view)),
+            3,
+            BLOCK,
+        )
     finally:
         for handle in handles:
             os.close(handle)
@@ -401,7 +437,7 @@ def test_a_file_that_becomes_shorter_is_told(tmp_path: Path) -> None:
     for id in ("direct", "buffered", "read"):
         assert work({"loader": id, "paths": [str(path)], "sizes": [size]}).get("ends_early"), id
     crew = Crew({"loader": "mmap", "paths": [str(path)], "sizes": [size]})
-    with crew, pytest.raises(Failed, match="shorter|length"):
+    with crew, pytest.raises(Failed, match=r"shorter|length"):
         crew.go()
 
 
@@ -510,7 +546,7 @@ def test_a_file_system_that_knows_no_direct_reads_is_measured_through_the_page_c
 
 
 def test_a_loader_for_which_memory_is_short_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs.limits, "memory", lambda: (8 * MIB, 4 * MIB))
+    monkeypatch.setattr(limits, "memory", lambda: (8 * MIB, 4 * MIB))
     answer = measure_load(str(checkpoint(tmp_path, 8 * MIB)), loader=["mmap", "read"], pairs=1)
     assert [one.loader for one in answer.failed] == ["read"]
     assert "4.00 MiB are free" in str(answer.failed[0].reason)
@@ -657,3 +693,45 @@ def test_the_command_measures_a_checkpoint_that_it_makes(cli: Cli, tmp_path: Pat
     assert answer["stages"][0]["name"] == "read" and answer["narrow_stage"]
     assert all(one["cold"] for one in answer["loaders"])
     assert not list(tmp_path.iterdir())
+
+
+# Kept for predictions
+
+
+def test_what_is_kept_is_used_for_files_of_the_same_storage_and_can_be_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NARROWS_CALIBRATION", str(tmp_path / "kept.jsonl"))
+    path = checkpoint(tmp_path, 4 * MIB)
+    answer = measure_load(str(path), loader=["mmap"], pairs=1, calibrate=True)
+    assert answer.calibrated
+    monkeypatch.setattr(place, "_cached", lambda files, size: 0.0)
+    kept = calibration().storages[0]
+    add_storage(msgspec.structs.replace(kept, top=1e6, stream=1e6))
+    after = load("llama-2-7b", "l40s", source=str(path))
+    rate = next(one.bandwidth for one in after.stages if one.name == "read")
+    assert rate is not None and rate.value == pytest.approx(1e6)
+    assert any("found them here on" in str(text) for text in after.assumptions)
+    assert "storage measured here" in answer_text(calibration())
+    assert not calibration(forget=1).storages
+    again = load("llama-2-7b", "l40s", source=str(path))
+    assert again.total.value < after.total.value
+    assert not any("found them here on" in str(text) for text in again.assumptions)
+
+
+def test_corrections_of_engines_and_storages_are_kept_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NARROWS_CALIBRATION", str(tmp_path / "kept.jsonl"))
+    engine = Correction("vllm", "0.11.0", "l40s", "m", 1, 2**20, "a.log", "2026-01-01")
+    storage = MeasuredStorage(
+        device="/dev/x", filesystem="ext4", top=2e9, stream=1e9, first_touch=1e9, memcpy=3e9, latency=1e-4, date="2026",
+    )  # fmt: skip
+    add(engine)
+    add_storage(storage)
+    add_storage(msgspec.structs.replace(storage, top=3e9))
+    add(msgspec.structs.replace(engine, kv_bytes=5))
+    found = calibration()
+    assert [one.kv_bytes for one in found.corrections] == [5]
+    assert [one.top for one in found.storages] == [3e9]
+    assert calibration(forget=2).storages == () and len(calibration().corrections) == 1

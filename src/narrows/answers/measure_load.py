@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from contextlib import AbstractContextManager
 from narrows.answers.base import command_line
 from narrows.answers.measure_load_parts import limits_of, measured_loader, varied_by
 from narrows.answers.measure_load_types import LoaderFailed, LoadMeasured
+from narrows.calibration.store import MeasuredStorage, add_storage
 from narrows.deployment import whole
 from narrows.measure import limits
 from narrows.measure.load_run import Ran, Told, run
@@ -131,7 +133,7 @@ def answer_of(
     error = median(errors) if errors else None
     ours = next((one for one in loaders if one.loader == "direct"), None)
     latencies = [one.beside.latency for one in found.pairs]
-    kept = _kept(source, found) if calibrate else False
+    kept = _keep(source, found) if calibrate else False
     return LoadMeasured(
         command=command,
         path=path,
@@ -218,5 +220,21 @@ def _how(source: Source, ranks: int, device: str | None) -> list[Text]:
     return notes
 
 
-def _kept(source: Source, found: Ran) -> bool:
-    return False
+def _keep(source: Source, found: Ran) -> bool:
+    """Keep the limits of the storage; of an address there is nothing to keep them for. Raises BadInput."""
+    if source.http or not source.mount:
+        return False
+    beside = [one.beside for one in found.pairs]
+    add_storage(
+        MeasuredStorage(
+            device=source.mount,
+            filesystem=source.filesystem,
+            top=median(list(found.tops)),
+            stream=median([one.window for one in beside]),
+            first_touch=median([one.host.first_touch for one in beside]),
+            memcpy=median([one.host.memcpy for one in beside]),
+            latency=median([one.latency for one in beside]),
+            date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        )
+    )
+    return True

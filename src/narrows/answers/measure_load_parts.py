@@ -64,7 +64,7 @@ def measured_loader(way: Way, pairs: Sequence[Pair], ranks: int, cores: int, uns
     error = median([abs(taken / law.seconds - 1) for taken, law in zip(times, laws, strict=True)])
     cold = way.http or all(one.state.cold for one in colds)
     typical = sorted(laws, key=lambda law: law.seconds)[len(laws) // 2]
-    seen = judge(evidence(pairs, ranks, way.http), typical)
+    seen = judge(evidence(pairs, ranks, way), typical)
     stored = [one.stored for one in colds if one.stored is not None]
     return LoaderMeasured(
         loader=way.id,
@@ -102,7 +102,7 @@ def _group(stage: str) -> str:
     return "host" if stage in HOST else stage
 
 
-def evidence(pairs: Sequence[Pair], ranks: int, http: bool = False) -> Evidence:
+def evidence(pairs: Sequence[Pair], ranks: int, way: Way) -> Evidence:
     """What the pairs of one loader showed."""
     colds = [one.cold for one in pairs]
     warms = [one.warm.seconds for one in pairs if one.warm is not None]
@@ -120,9 +120,11 @@ def evidence(pairs: Sequence[Pair], ranks: int, http: bool = False) -> Evidence:
         linking=median([one.linking for one in colds]),
         top=median([one.beside.top for one in pairs]),
         one=median([one.beside.one for one in pairs]),
-        through=median([one.beside.window for one in pairs]),
+        through=median(
+            [one.beside.window if way.cached and way.facts.streams == 1 else one.beside.top for one in pairs]
+        ),
         ranks=ranks,
-        http=http,
+        http=way.http,
     )
 
 

@@ -65,7 +65,7 @@ def look_up(path: str) -> Place:
         raise BadInput(
             "'{path}' cannot be read: {reason}", path=printable(path)[-100:], reason=error.strerror or str(error)
         ) from None
-    filesystem, source = _mount(os.path.realpath(files[0]))
+    filesystem, source = mount_of(os.path.realpath(files[0]))
     device = f"{os.major(at)}:{os.minor(at)}"
     storage, basis = _behind(filesystem, source, device)
     return Place(path, filesystem, source, size, _cached(files, size), storage, basis, _readahead(device))
@@ -82,7 +82,7 @@ def files_of(path: str) -> list[str]:
     return safe or found
 
 
-def _mount(path: str) -> tuple[str, str]:
+def mount_of(path: str) -> tuple[str, str]:
     """(file system, source) of the mount that holds a path, from /proc/self/mountinfo."""
     best = ("", "", "")
     try:

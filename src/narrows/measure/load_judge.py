@@ -25,8 +25,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     cold, warm: seconds with the files out of and in the page cache (None: not run, or nothing to tell apart). bytes:
     per process. major: page faults that waited for storage. stored: bytes that all processes had from storage.
     starved, sinking: seconds that our reader's hand waited for bytes, and that it worked on them. linking: seconds of
-    copies to a device. top, one: the storage with many reads under way and with one; through: one reader through the
-    page cache. ranks: processes. http: over a network.
+    copies to a device. top, one: the storage with many reads under way and with one; through: what its own readers
+    could reach, one reader through the page cache or many past it. ranks: processes. http: over a network.
     """
 
     cold: float
@@ -96,13 +96,7 @@ def judge(found: Evidence, by_law: Expected) -> Seen:
                 times=f"{found.stored / found.bytes:.1f}",
             ),
         )
-    if found.rate * (found.ranks if found.stored is None else 1) > NEAR * found.top:
-        if found.http:
-            text = Text("the server or the network gives {top}, and that is nearly reached: {rate}", top=top, rate=rate)
-        else:
-            text = Text("the storage gives {top}, and that is nearly reached: {rate}", top=top, rate=rate)
-        return Seen("read", "storage", text)
-    if found.top > APART * found.one and found.rate < APART * found.one:
+    if found.top > APART * found.one and found.rate < min(APART * found.one, NEAR * found.top):
         return Seen(
             "read",
             "readers",
@@ -113,6 +107,12 @@ def judge(found: Evidence, by_law: Expected) -> Seen:
                 top=top,
             ),
         )
+    if found.rate * (found.ranks if found.stored is None else 1) > NEAR * min(found.top, found.through):
+        if found.http:
+            text = Text("the server or the network gives {top}, and that is nearly reached: {rate}", top=top, rate=rate)
+        else:
+            text = Text("the storage gives {top}, and that is nearly reached: {rate}", top=top, rate=rate)
+        return Seen("read", "storage", text)
     return Seen(
         "read",
         "loader",

@@ -14,6 +14,7 @@ from narrows.measure.load_limits import Host
 from narrows.measure.load_ways import Way
 
 HERE = "here"
+NEAR = 0.7
 
 
 class Beside(msgspec.Struct, frozen=True):
@@ -86,7 +87,10 @@ def expected(way: Way, size: int, beside: Beside, ranks: int = 1, cores: int = 1
                 stages.append(Stage(one.name, size * ranks / linked, size * ranks, "link"))
             continue
         times = crowd if one.name != "read" else 1.0
-        stages.append(Stage(_name(one, way), one.seconds * times, one.bytes, one.limit))
+        limit = one.limit
+        if limit == "readers" and one.rate.value > NEAR * beside.top:
+            limit = "storage"  # readers that reach nearly all there is are not what bounds it
+        stages.append(Stage(_name(one, way), one.seconds * times, one.bytes, limit))
     read = next((one.seconds for one in stages if one.name == "read"), 0.0)
     host = sum(one.seconds for one in stages if one.name != "read")
     first = min(CHUNK, size) / size * min(read, host) if size else 0.0

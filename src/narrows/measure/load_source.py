@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from narrows.loading.place import files_of
-from narrows.measure.disk import filesystem
+from narrows.loading.place import files_of, mount_of
 from narrows.measure.load_http import size_of
 from narrows.measure.load_process import readable
 from narrows.measure.scratch import BLOCK, LEAST, append, room, scratch, told_full, unusable
@@ -26,7 +25,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """Files to load. paths: as loaders open them; handles: open descriptors of them (none for addresses).
 
     keep: descriptors that loaders must inherit, since their file has no name. format: `safetensors` or `gguf`.
-    readahead: bytes that the kernel reads ahead there, None where it does not say.
+    filesystem, mount: what it lies on, and the device or server behind that, as the system names them.
     """
 
     paths: tuple[str, ...]
@@ -35,7 +34,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     keep: tuple[int, ...] = ()
     format: str = "safetensors"
     filesystem: str = ""
-    readahead: int | None = None
+    mount: str = ""
     http: bool = False
     notes: tuple[Text, ...] = ()
 
@@ -82,8 +81,8 @@ def given(path: str) -> Iterator[Source]:
             sizes=tuple(sizes[index] for index in kept),
             handles=tuple(handles[index] for index in kept),
             format=format,
-            filesystem=filesystem(os.path.dirname(os.path.abspath(files[0]))),
-            readahead=readahead(handles[0]),
+            filesystem=mount_of(os.path.realpath(files[0]))[0],
+            mount=mount_of(os.path.realpath(files[0]))[1],
         )
     finally:
         for handle in handles:
@@ -125,16 +124,6 @@ def _checked(path: str, size: int) -> None:
         )
 
 
-def readahead(handle: int, sys: str = "/sys/class/bdi") -> int | None:
-    """Bytes that the kernel reads ahead of a file; None where it does not say."""
-    at = os.fstat(handle).st_dev
-    try:
-        with open(f"{sys}/{os.major(at)}:{os.minor(at)}/read_ahead_kb", encoding="ascii") as file:
-            return int(file.read()) * 1024
-    except (OSError, ValueError):
-        return None
-
-
 @contextmanager
 def made(folder: str, size: int, told: Callable[[float], None] = lambda share: None) -> Iterator[Source]:
     """A safetensors file of about `size` bytes that do not compress, in `folder`; it has no name and never stays.
@@ -161,8 +150,8 @@ def made(folder: str, size: int, told: Callable[[float], None] = lambda share: N
                 sizes=(whole,),
                 handles=(handle,),
                 keep=() if named else (handle,),
-                filesystem=filesystem(folder),
-                readahead=readahead(handle),
+                filesystem=mount_of(os.path.realpath(folder))[0],
+                mount=mount_of(os.path.realpath(folder))[1],
             )
         finally:
             if named:

@@ -18,7 +18,7 @@ def loading_chart(answer: LoadMeasured) -> Any:
     """
     alt = plotting()
     measured, predicted = _("measured"), _("predicted")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for one in answer.loaders:
         for kind, value in ((measured, one.time), (predicted, one.predicted)):
             note = seconds(value.value)
