@@ -494,6 +494,18 @@ def test_an_address_that_answers_nothing_is_refused() -> None:
         measure_load("http://127.0.0.1:9/model.safetensors")
 
 
+def test_of_a_checkpoint_in_many_files_the_first_are_loaded_and_that_is_told(tmp_path: Path) -> None:
+    for number in range(3):
+        checkpoint(tmp_path, 2 * MIB, f"model-0000{number + 1}-of-00003.safetensors")
+    with given(str(tmp_path), 5 * MIB) as source:
+        assert len(source.paths) == 2
+        assert "the first 2 of 3 files are loaded, 4.00 MiB" in str(source.notes[0])
+    with given(str(tmp_path), 1) as source:
+        assert len(source.paths) == 1
+    with given(str(tmp_path)) as source:
+        assert len(source.paths) == 3 and not source.notes
+
+
 def test_gguf_files_are_loaded_by_what_needs_no_format(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF" + os.urandom(4 * MIB))

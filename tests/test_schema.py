@@ -15,6 +15,7 @@ from narrows.answers.calibration import calibration
 from scripts.schema import ANSWERS, FOLDER, rendered
 
 from .test_measure import measured
+from .test_measure_load import answered, ran
 from .test_measure_model import modelled
 
 LOGS = Path(__file__).parent / "data" / "logs"
@@ -38,6 +39,7 @@ def answers() -> dict[str, Printed]:
         "calibration": calibration(),
         "explain": api.explain(),
         "accuracy": api.accuracy("memory"),
+        "measure-load": answered(ran([0.7])),
         "measure-machine": measured(),
         "measure-model": modelled(precision=["fp32"]),
         "accuracy-loading": api.accuracy("loading"),

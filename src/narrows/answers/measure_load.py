@@ -15,7 +15,7 @@ from narrows.calibration.store import MeasuredStorage, add_storage
 from narrows.deployment import whole
 from narrows.measure import limits
 from narrows.measure.load_run import Ran, Told, run
-from narrows.measure.load_source import Source, given, made
+from narrows.measure.load_source import MOST_BYTES, Source, given, made
 from narrows.measure.load_ways import ways
 from narrows.measure.timing import median
 from narrows.quantity import Quantity
@@ -25,6 +25,8 @@ CLOSE = 0.30
 """An error up to this is agreement."""
 STEADY = 1.5
 """Storage that varies by more than this factor decides nothing."""
+BUSY, STOLEN = 0.15, 0.05
+"""So do processors of which others take more than such a share."""
 DEFAULTS = ("safetensors", "mmap", "http")
 """What engines use by themselves, the first that ran."""
 MOST_RANKS, MOST_PAIRS = 64, 100
@@ -41,6 +43,7 @@ def measure_load(
     ranks: int = 1,
     device: str | None = None,
     seconds: float = 600.0,
+    most: int = MOST_BYTES,
     calibrate: bool = False,
     progress: Told = lambda share, stage: None,
     running: Callable[..., Ran] = run,
@@ -51,7 +54,7 @@ def measure_load(
     to make in `scratch` instead (None: the system's temporary folder), gone afterwards. loader: which (none: all that
     are installed). pairs: rounds of every loader, in turn. ranks: processes that load at once. device: where tensors
     are copied to; None: the first accelerator that torch finds, if any; `cpu`: nowhere. seconds: no new round after
-    that. Raises BadInput.
+    that. most: of a checkpoint in many files, the first ones up to so many bytes. Raises BadInput.
     """
     whole("--pairs", pairs, MOST_PAIRS)
     whole("--ranks", ranks, MOST_RANKS)
@@ -65,7 +68,7 @@ def measure_load(
     if (path is None) == (make is None):
         raise BadInput("give a checkpoint or --make SIZE, one of the two")
     chosen = _device(device)
-    with _source(path, make, scratch, progress) as source:
+    with _source(path, make, scratch, most, progress) as source:
         wanted = ways(tuple(loader), source.http, source.format)
         found = running(source, wanted, rounds=pairs, ranks=ranks, device=chosen, seconds=seconds, told=progress)
         said = {
@@ -76,6 +79,7 @@ def measure_load(
             "ranks": ranks if ranks != 1 else None,
             "device": device,
             "seconds": seconds if seconds != 600 else None,
+            "most": most if most != MOST_BYTES else None,
             "calibrate": calibrate,
         }
         command = command_line("measure", "load", *([path] if path else []), **said)
@@ -103,9 +107,11 @@ def _device(asked: str | None) -> str | None:
     return exact
 
 
-def _source(path: str | None, make: int | None, scratch: str | None, told: Told) -> AbstractContextManager[Source]:
+def _source(
+    path: str | None, make: int | None, scratch: str | None, most: int, told: Told
+) -> AbstractContextManager[Source]:
     if path is not None:
-        return given(path)
+        return given(path, most)
     folder = os.path.abspath(scratch or tempfile.gettempdir())
     if not os.path.isdir(folder):
         raise BadInput("--scratch names '{folder}', which is no directory", folder=folder)
@@ -161,7 +167,7 @@ def answer_of(
         conditions=found.conditions,
         seconds=found.seconds,
         calibrated=kept,
-        assumptions=(*found.notes, *_how(source, ranks, device)),
+        assumptions=(*source.notes, *found.notes, *_how(source, ranks, device)),
         sources=("narrows measure load",),
     )
 
@@ -190,13 +196,11 @@ def _reasons(found: Ran, varied: float) -> tuple[Text, ...]:
     reasons = []
     if varied > STEADY:
         reasons.append(Text("the storage varied ×{times} during the run", times=f"{varied:.1f}"))
-    # the loaders are processes of their own: what they took of the processors is not others' work
-    mine = sum(one.cpu for pair in found.pairs for one in (pair.cold, pair.warm) if one is not None)
     seen = found.conditions
-    others = (seen.others or 0.0) - mine / (seen.seconds * seen.processors)
-    if others > 0.15:
+    others = seen.others or 0.0
+    if others > BUSY:
         reasons.append(Text("other processes took {percent} % of the processors' time", percent=f"{100 * others:.0f}"))
-    if (seen.stolen or 0.0) > 0.05:
+    if (seen.stolen or 0.0) > STOLEN:
         reasons.append(
             Text(
                 "the hypervisor gave {percent} % of the processors' time to others",

@@ -97,13 +97,14 @@ def _model(
     return 0 if answer.agrees else 1
 
 
-def _load(path: str | None, make: str | None, as_json: bool, plot: str | None, **options: Any) -> int:
+def _load(path: str | None, make: str | None, most: str | None, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.measure_load import measure_load
     from narrows.units import size
 
-    answer = measure_load(
-        path, make=size("--make", make) if make is not None else None, progress=_watching(), **options
-    )
+    for name, given in (("make", make), ("most", most)):
+        if given is not None:
+            options[name] = size("--" + name, given)
+    answer = measure_load(path, progress=_watching(), **options)
     emit(answer, as_json)
     if plot is not None:
         from narrows.report.charts import save
@@ -174,6 +175,7 @@ def _commands() -> list[click.Command]:
             option("--ranks", type=int, default=1, show_default=True, help=_("Processes that load at once.")),
             option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
             option("--seconds", type=float, default=600, show_default=True, help=_("No new round after that.")),
+            option("--most", metavar="SIZE", help=_("Of a checkpoint in many files, the first ones. Default: 8GiB.")),
             option("--calibrate", is_flag=True, help=_("Keep what was measured for predictions on this machine.")),
             as_json(),
             plot(),

@@ -6,6 +6,7 @@ Nothing but the checkpoint's own pages is dropped, and system-wide caches are ne
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -17,6 +18,7 @@ from narrows.text import Text
 
 ENOUGH = 0.9
 """Share of the bytes that a device must have given for a run to count as cold."""
+LINUX = sys.platform.startswith("linux")
 LEFT = 0.001
 """Share of the pages that may be in the page cache."""
 
@@ -39,7 +41,7 @@ def drop(handles: Sequence[int]) -> None:
     """Ask the pages of these files to leave the page cache; those of nothing else."""
     for handle in handles:
         with suppress(OSError):  # on a file system that is read only none are left to write
-            os.fdatasync(handle)  # pages that are not written yet cannot leave
+            getattr(os, "fdatasync", os.fsync)(handle)  # pages that are not written yet cannot leave
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -53,7 +55,7 @@ def held(paths: Sequence[str], handles: Sequence[int]) -> int | None:
     for path, handle in zip(paths, handles, strict=True):
         status = os.fstat(handle)
         try:
-            if status.st_uid == os.geteuid() or os.access(path, os.W_OK):
+            if LINUX and (status.st_uid == os.geteuid() or os.access(path, os.W_OK)):
                 found += sum(resident(path))
                 continue
         except OSError:
@@ -65,11 +67,11 @@ def held(paths: Sequence[str], handles: Sequence[int]) -> int | None:
     return found
 
 
-def device_bytes(handle: int, sys: str = "/sys/dev/block") -> int | None:
+def device_bytes(handle: int, root: str = "/sys/dev/block") -> int | None:
     """Bytes read so far from the block device that holds a file; None where there is none behind it."""
     at = os.fstat(handle).st_dev
     try:
-        with open(f"{sys}/{os.major(at)}:{os.minor(at)}/stat", encoding="ascii") as file:
+        with open(f"{root}/{os.major(at)}:{os.minor(at)}/stat", encoding="ascii") as file:
             return int(file.read().split()[2]) * 512
     except (OSError, ValueError, IndexError):
         return None

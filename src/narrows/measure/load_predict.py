@@ -82,7 +82,7 @@ def expected(way: Way, size: int, beside: Beside, ranks: int = 1, cores: int = 1
     stages = []
     for one in moved:
         if one.name == "host_to_device":
-            linked = beside.pinned if way.facts.pinned or way.id == "direct" else beside.pageable
+            linked = beside.pinned if way.facts.pinned else beside.pageable
             if linked:
                 stages.append(Stage(one.name, size * ranks / linked, size * ranks, "link"))
             continue

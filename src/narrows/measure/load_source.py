@@ -13,9 +13,11 @@ from narrows.measure.load_http import size_of
 from narrows.measure.load_process import readable
 from narrows.measure.scratch import BLOCK, LEAST, append, room, scratch, told_full, unusable
 from narrows.text import BadInput, Text, printable
-from narrows.units import MIB, binary
+from narrows.units import GIB, MIB, binary
 
 MOST = 10 * 2**40
+MOST_BYTES = 8 * GIB
+"""Of a checkpoint in many files, the first of them say as much as all."""
 _TENSOR = 32 * MIB
 FREE = 256 * MIB
 """What is left on a disk that a checkpoint is made on."""
@@ -50,8 +52,11 @@ def is_address(path: str) -> bool:
 
 
 @contextmanager
-def given(path: str) -> Iterator[Source]:
-    """A file, a folder or an address. Only read. Raises BadInput."""
+def given(path: str, most: int = MOST_BYTES) -> Iterator[Source]:
+    """A file, a folder (its first files, up to `most` bytes and at least one) or an address. Only read.
+
+    Raises BadInput.
+    """
     if is_address(path):
         try:
             size = size_of(path)
@@ -72,6 +77,17 @@ def given(path: str) -> Iterator[Source]:
         kept = [index for index, size in enumerate(sizes) if size]
         if not kept:
             raise BadInput("'{path}' is empty", path=printable(path)[-100:])
+        notes = []
+        while len(kept) > 1 and sum(sizes[index] for index in kept) > most:
+            kept.pop()
+        if len(kept) < len([size for size in sizes if size]):
+            held = binary(sum(sizes[index] for index in kept))
+            notes.append(
+                Text(
+                    "the first {part} of {files} files are loaded, {size}; more with --most",
+                    part=len(kept), files=len(sizes), size=held,
+                )
+            )  # fmt: skip
         format = "gguf" if files[0].lower().endswith(".gguf") else "safetensors"
         if format == "safetensors":
             for file, size in zip(files, sizes, strict=True):
@@ -83,6 +99,7 @@ def given(path: str) -> Iterator[Source]:
             format=format,
             filesystem=mount_of(os.path.realpath(files[0]))[0],
             mount=mount_of(os.path.realpath(files[0]))[1],
+            notes=tuple(notes),
         )
     finally:
         for handle in handles:
