@@ -564,14 +564,42 @@ def test_a_loader_for_which_memory_is_short_is_left_out(tmp_path: Path, monkeypa
     assert "4.00 MiB are free" in str(answer.failed[0].reason)
 
 
-def test_a_process_that_the_system_ends_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sign", "sentence"),
+    [
+        (signal.SIGKILL, "want of memory"),
+        (signal.SIGBUS, "became shorter while it was mapped"),
+        (signal.SIGSEGV, "code -11"),
+    ],
+)
+def test_a_process_that_the_system_ends_is_told(tmp_path: Path, sign: signal.Signals, sentence: str) -> None:
     path = checkpoint(tmp_path, MIB)
     crew = Crew({"loader": "read", "paths": [str(path)], "sizes": [path.stat().st_size]})
     with crew:
-        crew.processes[0].kill()
+        crew.processes[0].send_signal(sign)
         crew.processes[0].wait()
-        with pytest.raises(Failed, match="want of memory"):
+        with pytest.raises(Failed, match=sentence):
             crew.go()
+
+
+def test_a_file_that_is_emptied_or_fails_while_it_is_measured_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = checkpoint(tmp_path, 4 * MIB)
+    with given(str(path)) as source:
+        os.truncate(path, 0)
+        with pytest.raises(BadInput, match="could not be read to its end: nothing is left"):
+            runs.run(source, ways(("mmap",), False, "safetensors"), rounds=1)
+
+    def failing(handles: Any) -> Any:
+        def read(number: int, buffer: memoryview, offset: int) -> int:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        return read
+
+    monkeypatch.setattr(runs, "from_files", failing)
+    with pytest.raises(BadInput, match="could not be read to its end: Input/output error"):
+        measure_load(str(checkpoint(tmp_path, 4 * MIB)), loader=["mmap"])
 
 
 def test_a_loader_that_never_answers_is_given_up(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from narrows.measure.load_ring import ALIGNED, BLOCK, Piece, Read, pieces, touch
+from narrows.measure.load_ring import ALIGNED, BLOCK, EndsEarly, Piece, Read, pieces, touch
 from narrows.measure.timing import Clock
 from narrows.units import MIB
 
@@ -79,10 +79,10 @@ def rate(
     for one in crew:
         one.join()
     took = max(clock() - begun, 1e-9)
+    if errors:
+        raise errors[0]  # which still holds a buffer
     for room in rooms:
         room.close()
-    if errors:
-        raise errors[0]
     return sum(moved) / took
 
 
@@ -109,6 +109,8 @@ class Storage:
         wanted = pieces(self.sizes, block)
         found = rate(self.read, wanted, min(depth, len(wanted)), block, self.clock, seconds, self.begin % len(wanted))
         self.begin += max(1, int(found * seconds / block))
+        if found <= 0:
+            raise EndsEarly("nothing is left of the file")
         return found
 
     def latency(self, seconds: float = 0.3) -> float:
@@ -127,6 +129,8 @@ def host(handle: int | None, size: int, clock: Clock, most: int = HOST_BYTES) ->
 
     Each is done over a few times, and the median counts.
     """
+    if handle is not None:
+        size = min(size, os.fstat(handle).st_size)  # a mapping beyond a file's end would end this process
     part = min(size, most) // BLOCK * BLOCK or min(size, most)
     cached = mapping = 0.0
     if handle is not None and part:
@@ -140,6 +144,7 @@ def host(handle: int | None, size: int, clock: Clock, most: int = HOST_BYTES) ->
             cached = _rate(through, part, clock)
 
         def map_anew() -> None:
+            assert handle is not None
             with mmap.mmap(handle, part, prot=mmap.PROT_READ) as mapped, memoryview(mapped) as view:
                 touch(view)
 

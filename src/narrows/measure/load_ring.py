@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 BLOCK = 4 * 2**20
@@ -126,7 +127,8 @@ def stream(wanted: Iterable[Piece], read: Read, sink: Sink, threads: int = THREA
         for one_of in crew:
             one_of.join(10)
         for view in views:
-            view.release()
+            with suppress(BufferError):  # an error on its way still holds a part
+                view.release()
     return flow
 
 

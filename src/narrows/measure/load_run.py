@@ -21,7 +21,7 @@ from narrows.measure.load_ring import from_files, opened
 from narrows.measure.load_source import Source
 from narrows.measure.load_ways import Way
 from narrows.measure.timing import Clock, Pace
-from narrows.text import Text
+from narrows.text import BadInput, Text
 from narrows.units import binary
 
 Told = Callable[[float, Text], None]
@@ -87,7 +87,31 @@ def run(
     clock: Clock = time.perf_counter,
     read: Callable[[], Counters] = counters,
 ) -> Ran:
-    """Rounds of all loaders, in another order each time, until there are `rounds` or the time is over."""
+    """Rounds of all loaders, in another order each time, until there are `rounds` or the time is over.
+
+    Raises BadInput where the files cannot be read (any more).
+    """
+    try:
+        return _run(source, wanted, rounds, ranks, device, seconds, told, clock, read)
+    except OSError as error:
+        raise BadInput(
+            "'{path}' could not be read to its end: {reason}",
+            path=source.paths[0][-100:],
+            reason=error.strerror or str(error),
+        ) from None
+
+
+def _run(
+    source: Source,
+    wanted: Sequence[Way],
+    rounds: int,
+    ranks: int,
+    device: str | None,
+    seconds: float,
+    told: Told,
+    clock: Clock,
+    read: Callable[[], Counters],
+) -> Ran:
     begun, pace = clock(), Pace(clock, seconds)
     watch = Watch(read)
     notes: list[Text] = []
