@@ -304,6 +304,20 @@ def test_processes_past_the_page_cache_each_read_everything_and_share_the_cores(
     assert expected(way("read"), 10**9, beside(), ranks=4, cores=8).host == pytest.approx(alone)
 
 
+def test_filling_the_page_cache_is_work_that_reading_ahead_does_not_hide() -> None:
+    costly = beside(fill=1e-9)
+    found = expected(way("read"), 10**9, costly)
+    assert found.seconds == pytest.approx(1.0 + 1.0 + 0.2, rel=0.02)
+    assert found.host == pytest.approx(1.2)  # a warm run finds it filled
+    assert expected(way("direct"), 10**9, costly) == expected(way("direct"), 10**9, beside())
+    shared = {one.name: one.seconds for one in expected(way("runai"), 10**9, costly, cores=4).stages}
+    assert shared["page_cache"] == pytest.approx(0.25)
+
+
+def test_a_loader_past_the_page_cache_is_not_credited_with_what_one_through_it_gets() -> None:
+    assert expected(way("direct"), 10**9, beside(top=1e9, window=5e9)).seconds == pytest.approx(1.0)
+
+
 def test_a_device_adds_the_way_over_its_link() -> None:
     found = expected(way("safetensors"), 10**9, beside(pinned=20e9, pageable=0.5e9))
     assert found.narrow.name == "host_to_device"

@@ -13,7 +13,9 @@ from narrows.measure.timing import median, quantile
 from narrows.quantity import Kind, Quantity
 
 CLOSE = 0.30
-HOST = ("host_allocation", "host_copy", "mapping")
+HOST = ("host_allocation", "host_copy", "mapping", "page_cache")
+WARM = ("host_allocation", "host_copy", "mapping")
+"""Those that a warm run has too."""
 
 
 def varied_by(tops: Sequence[float]) -> float:
@@ -145,7 +147,7 @@ def _stages(
         elif stage.name == "host_to_device":
             times = [one.linking or one.sinking or 0.0 for one in colds]
             time = of(times, "s") if any(times) else None
-        elif warms and sum(name in HOST for name in names) == 1:
+        elif stage.name in WARM and warms and sum(name in WARM for name in names) == 1:
             time = of([one.seconds for one in warms], "s")
         shown = time or predicted
         rates = [stage.bytes / max(value, 1e-9) for value in (shown.value, shown.low or 0.0, shown.high or 0.0)]

@@ -125,7 +125,7 @@ def judge(found: Evidence, by_law: Expected) -> Seen:
 def _behind(found: Evidence, by_law: Expected) -> Seen:
     if found.linking > MOSTLY * found.cold:
         return Seen("host_to_device", "link", Text("copies to the device take longest: pinned memory, fewer copies"))
-    host = [one for one in by_law.stages if one.name != "read"]
+    host = [one for one in by_law.stages if one.name not in ("read", "page_cache")]
     name = max(host, key=lambda one: one.seconds).name if host else "host_copy"
     text = {
         "host_allocation": Text(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -101,13 +102,18 @@ class Storage:
     ) -> None:
         self.read, self.sizes, self.clock, self.drop = read, sizes, clock, drop
         self.begin = 0
+        self.cpu = 0.0
+        """Processor seconds per byte of the last probe."""
 
     def at(self, depth: int, block: int = BLOCK, seconds: float = 0.4) -> float:
         """Bytes/s at a depth; each probe begins where the last one ended, so that no part is measured over and over."""
         if self.drop is not None:
             self.drop()
         wanted = pieces(self.sizes, block)
-        found = rate(self.read, wanted, min(depth, len(wanted)), block, self.clock, seconds, self.begin % len(wanted))
+        begin = self.begin % len(wanted)
+        begun, spent = self.clock(), time.process_time()
+        found = rate(self.read, wanted, min(depth, len(wanted)), block, self.clock, seconds, begin)
+        self.cpu = (time.process_time() - spent) / max(found * (self.clock() - begun), 1.0)
         self.begin += max(1, int(found * seconds / block))
         if found <= 0:
             raise EndsEarly("nothing is left of the file")

@@ -32,6 +32,8 @@ class Beside(msgspec.Struct, frozen=True):
     host: Host
     pinned: float | None = None
     pageable: float | None = None
+    fill: float = 0.0
+    """Processor seconds per byte that filling the page cache takes beside copying out of it."""
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -56,8 +58,8 @@ class Expected(msgspec.Struct, frozen=True):
 
     @property
     def host(self) -> float:
-        """Seconds of the stages after storage."""
-        return sum(one.seconds for one in self.stages if one.name != "read")
+        """Seconds of the stages after storage that a warm run has too."""
+        return sum(one.seconds for one in self.stages if one.name not in ("read", "page_cache"))
 
 
 def expected(way: Way, size: int, beside: Beside, ranks: int = 1, cores: int = 1) -> Expected:
@@ -66,9 +68,11 @@ def expected(way: Way, size: int, beside: Beside, ranks: int = 1, cores: int = 1
     Storage works while the host's memory does (kernels read ahead, readers have several reads under way); what is done
     to one byte in host memory follows each other. Processes share the cores that there are.
     """
+    past = way.facts.access == "direct"
+    top = beside.top if past else max(beside.top, beside.window)
     scenario = Scenario(
         storage=Storage(
-            id=HERE, name=HERE, kind="local", bandwidth=max(beside.top, beside.one, beside.window), low=0.0, high=0.0,
+            id=HERE, name=HERE, kind="local", bandwidth=top, low=0.0, high=0.0,
             basis="measured", source="measured beside it", as_of="",
         ),
         loader=way.facts,
@@ -91,6 +95,10 @@ def expected(way: Way, size: int, beside: Beside, ranks: int = 1, cores: int = 1
         if limit == "readers" and one.rate.value > NEAR * beside.top:
             limit = "storage"  # readers that reach nearly all there is are not what bounds it
         stages.append(Stage(_name(one, way), one.seconds * times, one.bytes, limit))
+    if not past and way.window is None and beside.fill:
+        # the thread that asks for pages makes them, which no reading ahead hides; more threads share it
+        threads = max(1, min(way.facts.streams, cores))
+        stages.insert(1, Stage("page_cache", size * beside.fill / threads, size, "memory"))
     read = next((one.seconds for one in stages if one.name == "read"), 0.0)
     host = sum(one.seconds for one in stages if one.name != "read")
     first = min(CHUNK, size) / size * min(read, host) if size else 0.0

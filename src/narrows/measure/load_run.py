@@ -26,6 +26,8 @@ from narrows.units import binary
 
 Told = Callable[[float, Text], None]
 SHARE_OF_MEMORY = 0.8
+SHORTEST_LOOK, LONGEST_LOOK, PART = 0.3, 1.5, 0.5
+"""Seconds of a look at the storage, and which part of the checkpoint it reads."""
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +122,7 @@ def _run(
         told(0.0, Text("the storage"))
         depths = {depth: probes.many.at(depth) for depth in DEPTHS}
         best = max(depths, key=lambda depth: depths[depth])
+        lasts = min(LONGEST_LOOK, max(SHORTEST_LOOK, PART * source.size / depths[best]))
         bus = _bus(device, pace)
         pairs: list[Pair] = []
         tops: list[float] = []
@@ -131,7 +134,7 @@ def _run(
             drop(source.handles)
             one, latency = probes.many.at(1), probes.many.latency()
             order = [*used[number % len(used or [1]) :], *used[: number % len(used or [1])]]
-            before = probes.look(best)
+            before = probes.look(best, lasts)
             for index, way in enumerate(order):
                 told(
                     (number + index / len(order)) / rounds, Text("round {number}: {way}", number=number + 1, way=way.id)
@@ -143,11 +146,12 @@ def _run(
                 except Failed as why:
                     failed[way.id] = why.text
                     continue
-                after = probes.look(best)
+                after = probes.look(best, lasts)
                 tops += [before[0]]
-                top, window = (before[0] + after[0]) / 2, (before[1] + after[1]) / 2
+                top, window, cpu = ((a + b) / 2 for a, b in zip(before, after, strict=True))
                 before = after
-                pairs.append(Pair(way.id, Beside(top, one, window, latency, at, *bus), cold, warm))
+                fill = max(0.0, cpu - 1 / at.cached) if at.cached else 0.0
+                pairs.append(Pair(way.id, Beside(top, one, window, latency, at, *bus, fill), cold, warm))
             tops.append(before[0])
             done = number + 1
     told(1.0, Text("done"))
@@ -166,9 +170,13 @@ class _Probes(msgspec.Struct, frozen=True):
     through: Storage
     past: bool
 
-    def look(self, depth: int) -> tuple[float, float]:
-        """Bytes/s of many reads and of one reader through the page cache, just now."""
-        return self.many.at(depth, seconds=0.3), self.through.at(1, seconds=0.3)
+    def look(self, depth: int, seconds: float) -> tuple[float, float, float]:
+        """Bytes/s of many reads and of one reader through the page cache, just now, and its processor seconds per byte.
+
+        Storage that lets bursts through is seen as it is only when a good part of what a loader reads is read.
+        """
+        many = self.many.at(depth, seconds=seconds)
+        return many, self.through.at(1, seconds=seconds), self.through.cpu
 
 
 @contextmanager

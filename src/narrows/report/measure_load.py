@@ -91,7 +91,8 @@ def _noted(why: str) -> list[Part]:
 
 def measured_stage(code: str) -> str:
     """The name of a stage, in the language in use."""
-    return _("mapping pages") if code == "mapping" else stage_name(code)
+    own = {"mapping": _("mapping pages"), "page_cache": _("filling the page cache")}
+    return own.get(code) or stage_name(code)
 
 
 def verdict_name(code: str) -> str:
