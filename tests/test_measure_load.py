@@ -374,6 +374,36 @@ def test_a_file_that_is_held_is_labelled_warm(tmp_path: Path, monkeypatch: pytes
     assert "mmap is labelled warm" in answer_text(answer)
 
 
+def test_a_second_run_that_reads_from_storage_again_is_no_warm_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Again:
+        def __init__(self, *_: Any) -> None:
+            self.again = 0.0
+
+        def __enter__(self) -> Again:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def go(self) -> tuple[float, list[dict[str, Any]]]:
+            self.again += 1
+            row = {
+                "seconds": 1.0,
+                "bytes": 10**9,
+                "cpu": 0.1,
+                "major": 0.0,
+                "minor": 0.0,
+                "rss": 1e7,
+                "rss_before": 1e7,
+            }
+            return 1.0, [{**row, "stored": 1e9 if self.again == 1 else held_back}]
+
+    monkeypatch.setattr(runs, "Crew", Again)
+    source = load_source.Source(paths=("m",), sizes=(10**9,), handles=())
+    for held_back, warm in ((0.0, True), (1e9, False)):
+        assert (runs._taken(source, way("mmap"), 1, None)[1] is not None) == warm
+
+
 # Our reader
 
 

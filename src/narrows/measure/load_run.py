@@ -14,18 +14,20 @@ from narrows.measure.contention import Conditions, Counters, Watch, counters
 from narrows.measure.devices import transfers
 from narrows.measure.load_cold import State, device_bytes, drop, held, state
 from narrows.measure.load_http import reading
-from narrows.measure.load_limits import DEPTHS, Storage, host
+from narrows.measure.load_limits import DEPTHS, HOST_BYTES, Storage, host
 from narrows.measure.load_predict import Beside
 from narrows.measure.load_process import Crew, Failed
-from narrows.measure.load_ring import from_files, opened
+from narrows.measure.load_ring import ALIGNED, from_files, opened
 from narrows.measure.load_source import Source
 from narrows.measure.load_ways import Way
 from narrows.measure.timing import Clock, Pace
 from narrows.text import BadInput, Text
-from narrows.units import binary
+from narrows.units import MIB, binary
 
 Told = Callable[[float, Text], None]
 SHARE_OF_MEMORY = 0.8
+WARM = 0.1
+"""Share of its bytes that a run may have from storage and still be warm."""
 SHORTEST_LOOK, LONGEST_LOOK, PART = 0.3, 1.5, 0.5
 """Seconds of a look at the storage, and which part of the checkpoint it reads."""
 
@@ -122,6 +124,8 @@ def _run(
         told(0.0, Text("the storage"))
         depths = {depth: probes.many.at(depth) for depth in DEPTHS}
         best = max(depths, key=lambda depth: depths[depth])
+        # the probes hold five times as much at once, and are not what a small machine should fail on
+        room = max(MIB, min(HOST_BYTES, limits.memory()[1] // 16)) // ALIGNED * ALIGNED
         lasts = min(LONGEST_LOOK, max(SHORTEST_LOOK, PART * source.size / depths[best]))
         bus = _bus(device, pace)
         pairs: list[Pair] = []
@@ -130,7 +134,7 @@ def _run(
         for number in range(rounds):
             if number and not pace.left:
                 break
-            at = host(source.handles[0] if source.handles else None, source.sizes[0], clock)
+            at = host(source.handles[0] if source.handles else None, source.sizes[0], clock, room)
             drop(source.handles)
             one, latency = probes.many.at(1), probes.many.latency()
             order = [*used[number % len(used or [1]) :], *used[: number % len(used or [1])]]
@@ -202,7 +206,6 @@ def _bus(device: str | None, pace: Pace) -> tuple[float | None, float | None]:
     if device is None:
         return None, None
     from narrows.measure.torch_library import Torch
-    from narrows.units import MIB
 
     found = [one for one in transfers(Torch(device), pace, sizes=(4 * MIB,)) if one.direction == "host to device"]
     rates = {one.pinned: one.bandwidth.value for one in found}
@@ -236,7 +239,8 @@ def _taken(source: Source, way: Way, ranks: int, device: str | None) -> tuple[Ta
         cold = _once(source, crew, make_cold=True)
         # a second time at once: all that it needs is in the page cache now, if that can hold it
         warm = _once(source, crew, make_cold=False) if way.cached and not way.window else None
-    return cold, warm
+    # memory that cannot hold the files makes the second run as cold as the first
+    return cold, warm if warm is None or (warm.stored or 0.0) < WARM * warm.bytes else None
 
 
 def _once(source: Source, crew: Crew, make_cold: bool) -> Taken:
