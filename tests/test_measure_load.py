@@ -396,11 +396,13 @@ def test_a_second_run_that_reads_from_storage_again_is_no_warm_one(monkeypatch: 
                 "rss": 1e7,
                 "rss_before": 1e7,
             }
-            return 1.0, [{**row, "stored": 1e9 if self.again == 1 else held_back}]
+            return 1.0, [{**row, "stored": 1e9 if self.again == 1 else again_from[-1]}]
 
+    again_from: list[float] = []
     monkeypatch.setattr(runs, "Crew", Again)
     source = load_source.Source(paths=("m",), sizes=(10**9,), handles=())
-    for held_back, warm in ((0.0, True), (1e9, False)):
+    for stored, warm in ((0.0, True), (1e9, False)):
+        again_from.append(stored)
         assert (runs._taken(source, way("mmap"), 1, None)[1] is not None) == warm
 
 
