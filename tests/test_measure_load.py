@@ -304,6 +304,12 @@ def test_processes_past_the_page_cache_each_read_everything_and_share_the_cores(
     assert expected(way("read"), 10**9, beside(), ranks=4, cores=8).host == pytest.approx(alone)
 
 
+def test_steps_in_host_memory_that_together_outlast_the_storage_decide() -> None:
+    found = expected(way("read"), 10**9, beside(top=0.9e9, window=0.9e9))
+    assert [round(one.seconds, 1) for one in found.stages] == [1.1, 1.0, 0.2]
+    assert found.narrow.name == "host_allocation"
+
+
 def test_filling_the_page_cache_is_work_that_reading_ahead_does_not_hide() -> None:
     costly = beside(fill=1e-9)
     found = expected(way("read"), 10**9, costly)
