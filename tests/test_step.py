@@ -348,10 +348,13 @@ def test_arithmetic_of_quantized_checkpoints(
     assert 8 * product.weights == pytest.approx(product.shape.weight_bits * 4096 * 14336, rel=1e-12)
 
 
-def test_mxfp4_experts_run_with_sixteen_bit_activations() -> None:
-    found = {o.name: o for o in operators_of(deployed("openai/gpt-oss-20b", "b200"), Batch.decode(1, 100))}["experts"]
+@pytest.mark.parametrize(("gpu", "precision", "activation_bits"), [("b200", "fp8", 8), ("h100-sxm", "bf16", 16)])
+def test_mxfp4_experts_meet_eight_bit_activations_where_a_device_has_fp4_units(
+    gpu: str, precision: str, activation_bits: int
+) -> None:
+    found = {o.name: o for o in operators_of(deployed("openai/gpt-oss-20b", gpu), Batch.decode(1, 100))}["experts"]
     assert isinstance(found.shape, Experts)
-    assert (found.precision, found.shape.activation_bits, found.shape.weight_bits) == ("bf16", 16, 4.25)
+    assert (found.precision, found.shape.activation_bits, found.shape.weight_bits) == (precision, activation_bits, 4.25)
 
 
 def test_an_eight_bit_cache_halves_what_attention_reads() -> None:

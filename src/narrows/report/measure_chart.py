@@ -110,7 +110,10 @@ def _paper(alt: Any, answer: MachineMeasured, x: Any, y: Any, low: float, high: 
     best = max(known, key=lambda one: one.datasheet or 0)
     rows = _line(Roof(best.datasheet or 1, answer.datasheet_bandwidth), low, high, scale)
     line = alt.Chart(alt.Data(values=rows)).mark_line(color=INK, strokeWidth=1.2, strokeDash=[6, 4], clip=True)
-    return [line.encode(x=x, y=y)]
+    text = _("data sheet: {device}").format(device=answer.datasheet)
+    at = [{"x": low, "y": answer.datasheet_bandwidth * low / scale, "text": text}]
+    mark = alt.Chart(alt.Data(values=at)).mark_text(align="left", baseline="top", dx=10, dy=3, color=INK)
+    return [line.encode(x=x, y=y), mark.encode(x=x, y=y, text="text:N")]
 
 
 def _products(alt: Any, answer: MachineMeasured, x: Any, y: Any, colour: Any, scale: float) -> list[Any]:
