@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ def test_the_schema_in_the_repository_is_that_of_the_type(name: str) -> None:
     assert (FOLDER / f"{name}.json").read_text("utf-8") == rendered(ANSWERS[name]), "run `make schema`"
 
 
+@cache
 def answers() -> dict[str, Printed]:
     return {
         "fit": api.fit("llama-2-7b", ["a10g", "mi300x"], batch=400, max_len=4096),
