@@ -130,10 +130,11 @@ class Storage:
         return ALIGNED / max(found, 1.0)
 
 
-def host(handle: int | None, size: int, clock: Clock, most: int = HOST_BYTES) -> Host:
+def host(handle: int | None, size: int, clock: Clock, most: int = HOST_BYTES, fresh: int = 0) -> Host:
     """Probes of host memory; `handle`: a file whose first part is brought into the page cache for it.
 
-    Each is done over a few times, and the median counts.
+    Each is done over a few times, and the median counts. `fresh`: bytes of new memory to touch, once: as much as a
+    loader takes, since the first of it was often used just before and comes faster than the rest; 0: as `most`.
     """
     if handle is not None:
         size = min(size, os.fstat(handle).st_size)  # a mapping beyond a file's end would end this process
@@ -164,20 +165,13 @@ def host(handle: int | None, size: int, clock: Clock, most: int = HOST_BYTES) ->
         views[1][:] = views[0]
 
     memcpy = _rate(copy, most, clock)
-    ones = b"\1" * len(range(0, most, ALIGNED))
+    new = max(fresh, most) // ALIGNED * ALIGNED
+    ones = b"\1" * (new // ALIGNED)
     private = getattr(mmap, "MAP_PRIVATE", 2) | getattr(mmap, "MAP_ANONYMOUS", 32)
-
-    rooms = [mmap.mmap(-1, most, flags=private) for _ in range(3)]
-
-    unused = iter(rooms)
-
-    def fresh() -> None:
-        with memoryview(next(unused)) as view:
-            view[::ALIGNED] = ones
-
-    first_touch = _rate(fresh, most, clock)
-    for room in rooms:
-        room.close()
+    with mmap.mmap(-1, new, flags=private) as room, memoryview(room) as view:
+        begun = clock()
+        view[::ALIGNED] = ones
+        first_touch = new / max(clock() - begun, 1e-9)
     return Host(cached, mapping, memcpy, first_touch)
 
 

@@ -126,6 +126,7 @@ def _run(
         best = max(depths, key=lambda depth: depths[depth])
         # the probes hold five times as much at once, and are not what a small machine should fail on
         room = max(MIB, min(HOST_BYTES, limits.memory()[1] // 16)) // ALIGNED * ALIGNED
+        fresh = min(source.size, limits.memory()[1] // 8)
         lasts = min(LONGEST_LOOK, max(SHORTEST_LOOK, PART * source.size / depths[best]))
         bus = _bus(device, pace)
         pairs: list[Pair] = []
@@ -134,7 +135,7 @@ def _run(
         for number in range(rounds):
             if number and not pace.left:
                 break
-            at = host(source.handles[0] if source.handles else None, source.sizes[0], clock, room)
+            at = host(source.handles[0] if source.handles else None, source.sizes[0], clock, room, fresh)
             drop(source.handles)
             one, latency = probes.many.at(1), probes.many.latency()
             order = [*used[number % len(used or [1]) :], *used[: number % len(used or [1])]]
