@@ -15,6 +15,7 @@ from narrows.answers.fit import Fit
 from narrows.answers.gpus import GpuList
 from narrows.answers.load_types import Load
 from narrows.answers.measure import MachineMeasured
+from narrows.answers.measure_load_types import LoadMeasured
 from narrows.answers.measure_model import ModelMeasured
 from narrows.answers.models import ModelDetail, ModelList
 from narrows.answers.roofline import Roofline
@@ -31,9 +32,10 @@ ANSWERS: dict[str, type[Printed]] = {
     "load": Load,
     "explain": Explanation,
     "accuracy": Accuracy,
-    "accuracy-loading": LoadingAccuracy,
+    "measure-load": LoadMeasured,
     "measure-machine": MachineMeasured,
     "measure-model": ModelMeasured,
+    "accuracy-loading": LoadingAccuracy,
     "accuracy-roofline": RooflineAccuracy,
 }
 

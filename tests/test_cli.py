@@ -358,7 +358,7 @@ def test_an_unknown_architecture_can_be_read_as_another_and_that_is_told(cli: Cl
 # ---------------------------------------------------------------- help and what is loaded
 
 
-GROUPS = {"measure": ("machine", "model")}
+GROUPS = {"measure": ("machine", "model", "load")}
 """Commands that only hold others."""
 
 

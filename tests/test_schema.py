@@ -16,6 +16,7 @@ from narrows.answers.calibration import calibration
 from scripts.schema import ANSWERS, FOLDER, rendered
 
 from .test_measure import measured
+from .test_measure_load import answered, ran
 from .test_measure_model import modelled
 
 LOGS = Path(__file__).parent / "data" / "logs"
@@ -40,10 +41,11 @@ def answers() -> dict[str, Printed]:
         "calibration": calibration(),
         "explain": api.explain(),
         "accuracy": api.accuracy("memory"),
-        "accuracy-loading": api.accuracy("loading"),
-        "load": api.load("llama-2-7b", "l40s", source="efs", tp=2),
+        "measure-load": answered(ran([0.7])),
         "measure-machine": measured(),
         "measure-model": modelled(precision=["fp32"]),
+        "accuracy-loading": api.accuracy("loading"),
+        "load": api.load("llama-2-7b", "l40s", source="efs", tp=2),
         "accuracy-roofline": api.accuracy("roofline"),
     }
 

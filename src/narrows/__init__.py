@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from narrows.api import gpus as gpus
     from narrows.api import load as load
     from narrows.api import load_model as load_model
+    from narrows.api import measure_load as measure_load
     from narrows.api import measure_machine as measure_machine
     from narrows.api import measure_model as measure_model
     from narrows.api import model as model
@@ -39,6 +40,7 @@ __all__ = [
     "gpus",
     "load",
     "load_model",
+    "measure_load",
     "measure_machine",
     "measure_model",
     "model",

@@ -12,6 +12,7 @@ from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
 from narrows.answers.load import load
 from narrows.answers.measure import measure_machine
+from narrows.answers.measure_load import measure_load
 from narrows.answers.measure_model import measure_model
 from narrows.answers.models import model, models
 from narrows.answers.roofline import roofline
@@ -31,6 +32,7 @@ __all__: list[Any] = [
     "gpus",
     "load",
     "load_model",
+    "measure_load",
     "measure_machine",
     "measure_model",
     "model",

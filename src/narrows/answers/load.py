@@ -24,6 +24,7 @@ from narrows.deployment import deploy, whole
 from narrows.hardware import find_accelerator
 from narrows.hardware.storage import Storage, find_instance, find_storage
 from narrows.loading.loaders import find_loader
+from narrows.loading.measured_here import measured_here
 from narrows.loading.path import Scenario
 from narrows.loading.place import Place, look_up
 from narrows.loading.plan import Settings, predict
@@ -95,6 +96,7 @@ def load(
     )
     notes: list[Text] = []
     place, storage = _source(model if isinstance(model, str) else "", source, notes)
+    storage, rates, measured = measured_here(place, storage, shipped())
     gguf = isinstance(spec.precision.scheme, PerTensor)
     by = (
         find_loader("gguf-mmap", "llama.cpp")
@@ -118,6 +120,7 @@ def load(
         target=_disk(target or "nvme") if storage.remote else None,
     )
     notes += taken_for_granted(scenario, place, warm, bandwidth is not None)
+    notes += [measured] if measured is not None else []
     if place is not None and not 0.9 < place.bytes / max(1, spec.checkpoint_bytes()) < 1.1:
         notes.append(
             Text(
@@ -136,7 +139,6 @@ def load(
         graphs=not enforce_eager,
         compiled=compile_cache,
     )
-    rates = shipped()
     start = predict(settings, rates)
     said = {
         "quantization": asked,

@@ -33,6 +33,26 @@ class Correction(msgspec.Struct, frozen=True):
     date: str
 
 
+class MeasuredStorage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run of `measure load` found where files lie: bytes/s; `latency` of one page in seconds.
+
+    device, filesystem: of the mount, as the system names them. top: with many reads under way; stream: one reader
+    through the page cache. date: when, ISO.
+    """
+
+    device: str
+    filesystem: str
+    top: float
+    stream: float
+    first_touch: float
+    memcpy: float
+    latency: float
+    date: str
+
+
+Kept = Correction | MeasuredStorage
+
+
 class Applied(msgspec.Struct, frozen=True):
     """The correction of one prediction: bytes to add to the predicted KV cache, and from which starts."""
 
@@ -51,6 +71,15 @@ def store_path() -> str:
 
 def corrections() -> tuple[Correction, ...]:
     """All corrections, the oldest first; none where there is no file. Raises BadInput for a file that is damaged."""
+    return tuple(one for one in _kept() if isinstance(one, Correction))
+
+
+def measured_storages() -> tuple[MeasuredStorage, ...]:
+    """All storages that were measured, the oldest first. Raises BadInput for a file that is damaged."""
+    return tuple(one for one in _kept() if isinstance(one, MeasuredStorage))
+
+
+def _kept() -> tuple[Kept, ...]:
     path = store_path()
     try:
         status = os.stat(path)
@@ -62,11 +91,16 @@ def corrections() -> tuple[Correction, ...]:
 
 
 @cache
-def _read(path: str, size: int, changed: int) -> tuple[Correction, ...]:
+def _read(path: str, size: int, changed: int) -> tuple[Kept, ...]:
     """The file as it was at that size and time."""
     try:
         with open(path, "rb") as file:
-            return tuple(msgspec.json.Decoder(Correction).decode_lines(file.read(MOST_BYTES)))
+            lines = file.read(MOST_BYTES).splitlines()
+        return tuple(
+            msgspec.json.decode(line, type=MeasuredStorage if b'"filesystem":' in line else Correction)
+            for line in lines
+            if line.strip()
+        )
     except (OSError, msgspec.DecodeError) as error:
         raise BadInput(
             "the store of corrections '{path}' cannot be read ({reason}); mend it or move it away",
@@ -106,12 +140,18 @@ def add(correction: Correction) -> None:
             correction, kv_bytes=0, date=""
         )
 
-    _write([*(one for one in corrections() if not same(one)), correction])
+    _write([*(one for one in corrections() if not same(one)), correction, *measured_storages()])
 
 
-def remove(number: int) -> Correction:
-    """Take the correction with this number (from 1, as listed) out. Raises BadInput if there is none."""
-    kept = list(corrections())
+def add_storage(found: MeasuredStorage) -> None:
+    """Keep what was measured of a storage; what was known of the same is replaced."""
+    others = [one for one in measured_storages() if (one.device, one.filesystem) != (found.device, found.filesystem)]
+    _write([*corrections(), *others, found])
+
+
+def remove(number: int) -> Kept:
+    """Take the one with this number out: from 1, corrections, then storages. Raises BadInput if there is none."""
+    kept: list[Kept] = [*corrections(), *measured_storages()]
     if not 1 <= number <= len(kept):
         raise BadInput("there is no correction {number}; 'narrows calibration' lists them", number=number)
     gone = kept.pop(number - 1)
@@ -119,7 +159,7 @@ def remove(number: int) -> Correction:
     return gone
 
 
-def _write(kept: list[Correction]) -> None:
+def _write(kept: list[Kept]) -> None:
     """Replace the file as a whole, so that an interruption loses nothing."""
     from tempfile import NamedTemporaryFile  # slow to load, and most runs only read
 

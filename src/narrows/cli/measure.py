@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -96,6 +97,23 @@ def _model(
     return 0 if answer.agrees else 1
 
 
+def _load(path: str | None, make: str | None, most: str | None, as_json: bool, plot: str | None, **options: Any) -> int:
+    from narrows.answers.measure_load import measure_load
+    from narrows.units import size
+
+    for name, given in (("make", make), ("most", most)):
+        if given is not None:
+            options[name] = size("--" + name, given)
+    answer = measure_load(path, progress=_watching(), **options)
+    emit(answer, as_json)
+    if plot is not None:
+        from narrows.report.charts import save
+        from narrows.report.measure_load_chart import loading_chart
+
+        save(loading_chart(answer), plot)
+    return 0 if answer.verdict == "agrees" else 1
+
+
 def _commands() -> list[click.Command]:
     machine = click.Command(
         "machine",
@@ -139,7 +157,32 @@ def _commands() -> list[click.Command]:
             lang(),
         ],
     )
-    return [machine, model]
+    load = click.Command(
+        "load",
+        callback=_load,
+        help=_(
+            "What does loading take here? Loads a checkpoint (a safetensors or GGUF file, a folder, an http address) "
+            "with every loader installed, cold and proven so, beside the limits of disk and memory in the same "
+            "minutes; compares with what the laws of 'narrows load' say, and names the narrow stage. Only reads. "
+            "Exit 0: they agree, 1: they do not or the machine was not steady, 2: bad input."
+        ),
+        params=[
+            click.Argument(["path"], required=False),
+            option("--make", metavar="SIZE", help=_("Make a checkpoint of that size instead, gone afterwards.")),
+            option("--scratch", metavar="DIR", help=_("Folder to make it in. Default: the temporary one.")),
+            option("--loader", multiple=True, help=_("Only this loader; again for more. Default: all installed.")),
+            option("--pairs", type=int, default=5, show_default=True, help=_("Rounds of every loader.")),
+            option("--ranks", type=int, default=1, show_default=True, help=_("Processes that load at once.")),
+            option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
+            option("--seconds", type=float, default=600, show_default=True, help=_("No new round after that.")),
+            option("--most", metavar="SIZE", help=_("Of a checkpoint in many files, the first ones. Default: 8GiB.")),
+            option("--calibrate", is_flag=True, help=_("Keep what was measured for predictions on this machine.")),
+            as_json(),
+            plot(),
+            lang(),
+        ],
+    )
+    return [machine, model, load]
 
 
 command = click.Group(

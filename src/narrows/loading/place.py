@@ -53,7 +53,7 @@ class Place(msgspec.Struct, frozen=True):
 def look_up(path: str) -> Place:
     """Where the weights at `path` (a file or directory) lie. Raises BadInput where there are none or they cannot be."""
     try:
-        files = _files(path)
+        files = files_of(path)
         if not files:
             raise BadInput(
                 "there are no weights in '{path}'; give a directory with .safetensors or .gguf files, or one such file",
@@ -65,13 +65,14 @@ def look_up(path: str) -> Place:
         raise BadInput(
             "'{path}' cannot be read: {reason}", path=printable(path)[-100:], reason=error.strerror or str(error)
         ) from None
-    filesystem, source = _mount(os.path.realpath(files[0]))
+    filesystem, source = mount_of(os.path.realpath(files[0]))
     device = f"{os.major(at)}:{os.minor(at)}"
     storage, basis = _behind(filesystem, source, device)
     return Place(path, filesystem, source, size, _cached(files, size), storage, basis, _readahead(device))
 
 
-def _files(path: str) -> list[str]:
+def files_of(path: str) -> list[str]:
+    """The files of weights at a path; none where there are none. Raises OSError."""
     if not os.path.isdir(path):
         os.stat(path)
         return [path] if path.lower().endswith(_WEIGHTS) else []
@@ -81,7 +82,7 @@ def _files(path: str) -> list[str]:
     return safe or found
 
 
-def _mount(path: str) -> tuple[str, str]:
+def mount_of(path: str) -> tuple[str, str]:
     """(file system, source) of the mount that holds a path, from /proc/self/mountinfo."""
     best = ("", "", "")
     try:
@@ -164,7 +165,7 @@ def _cached(files: list[str], size: int) -> float | None:
         if not (os.access(file, os.W_OK) or os.stat(file).st_uid == os.geteuid()):
             return None
         try:
-            held += sum(_resident(file))
+            held += sum(resident(file))
         except OSError:
             return None
     return min(1.0, held / size)
@@ -175,7 +176,7 @@ _LOWEST = bytes(value & 1 for value in range(256))
 """The lowest bit of each byte says whether its page is in memory; the others are reserved."""
 
 
-def _resident(path: str) -> Iterator[int]:
+def resident(path: str) -> Iterator[int]:
     """Bytes of a file in memory, piece by piece. The mapping is only asked about, never touched."""
     import ctypes
 

@@ -16,10 +16,11 @@ _REPORTS = {
     "Calibration": ("narrows.report.calibration", "calibration_report"),
     "GpuList": ("narrows.report.gpus", "gpus_report"),
     "Accuracy": ("narrows.report.accuracy", "accuracy_report"),
-    "Load": ("narrows.report.load", "load_report"),
-    "LoadingAccuracy": ("narrows.report.accuracy_loading", "loading_accuracy_report"),
     "MachineMeasured": ("narrows.report.measure", "machine_report"),
     "ModelMeasured": ("narrows.report.measure_model", "decoder_report"),
+    "LoadMeasured": ("narrows.report.measure_load", "loading_report"),
+    "Load": ("narrows.report.load", "load_report"),
+    "LoadingAccuracy": ("narrows.report.accuracy_loading", "loading_accuracy_report"),
     "RooflineAccuracy": ("narrows.report.accuracy_roofline", "accuracy_roofline_report"),
     "Explanation": ("narrows.report.explain", "explain_report"),
 }
