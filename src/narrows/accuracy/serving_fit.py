@@ -220,7 +220,8 @@ def predicted(known: Fitted, rows: Sequence[Work]) -> tuple[Any, list[str]]:
             found = known.values.get((name, key_of(one)))
             if found is not None:
                 value, level = found, name
-        times[i] = float(np.dot(np.array(one.terms), value))
+        # as in `Costs`, where no operator is faster than the device
+        times[i] = max(float(np.dot(np.array(one.terms), value)), one.limit)
         levels.append(level)
     return times, levels
 
