@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from narrows.step.batch import Batch, Chunk
+from narrows.step.flow import Flow, flows
 from narrows.step.operators import AttentionShape, Collective, Elementwise, Experts, Gemm, Operator, Scan, Shape
 from narrows.step.plan import Plan, operators_of, plan_of, resident
 
@@ -13,11 +14,13 @@ __all__ = [
     "Collective",
     "Elementwise",
     "Experts",
+    "Flow",
     "Gemm",
     "Operator",
     "Plan",
     "Scan",
     "Shape",
+    "flows",
     "operators_of",
     "plan_of",
     "resident",
