@@ -18,6 +18,7 @@ from narrows.memory.activations import (
     expert_elements,
     gathered_bytes,
     graphs_inside,
+    has_experts,
     peak,
     prompts_cut,
     sampler_of,
@@ -217,11 +218,11 @@ def _per_logit(sampler: str) -> Callable[[Case, Coefficients], float | None]:
 def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, float, float] | None:
     """(bytes of the dense part, of the experts' part, of the peak) where a forward pass makes the peak."""
     deployment = case.deployment
-    tp, width = deployment.tensor_parallel, deployment.dtype.bits // 8
+    width = deployment.dtype.bits // 8
     layers = [layer for layer, _ in deployment.model.kinds]
-    widest = max(layers, key=lambda layer: dense_elements(layer, tp) + expert_elements(layer, tp))
+    widest = max(layers, key=lambda layer: dense_elements(layer, deployment) + expert_elements(layer, deployment))
     step = deployment.max_num_batched_tokens * width
-    dense, moe = step * dense_elements(widest, tp), step * expert_elements(widest, tp)
+    dense, moe = step * dense_elements(widest, deployment), step * expert_elements(widest, deployment)
     if bool(moe) is not experts:
         return None
     moments = peak(deployment, known)
@@ -264,7 +265,7 @@ def _vision_copies(case: Case, known: Coefficients) -> float | None:
 def _parallel_runtime(case: Case, known: Coefficients) -> float | None:
     if runtime_name(case.deployment) != "runtime_bytes_parallel" or peer_name(case.deployment):
         return None
-    if any(expert_elements(layer, 1) for layer, _ in case.deployment.model.kinds):
+    if has_experts(case.deployment):
         return None
     if case.record.non_torch_bytes is not None:
         return float(case.record.non_torch_bytes)

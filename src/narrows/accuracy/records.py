@@ -245,6 +245,7 @@ def _more_sequences(case: Case) -> bool:
     if record.activation_bytes is None or record.max_num_seqs is not None or record.max_num_batched_tokens is not None:
         return False
     layers = [layer for layer, _ in deployment.model.kinds]
-    forward = 2 * deployment.max_num_batched_tokens * max(dense_elements(layer, 1) for layer in layers)
+    alone = msgspec.structs.replace(deployment, tensor_parallel=1, expert_parallel=1, attention_data_parallel=1)
+    forward = 2 * deployment.max_num_batched_tokens * max(dense_elements(layer, alone) for layer in layers)
     # no sampler on record holds more than 44 bytes a logit
     return record.activation_bytes > 3 * max(44 * deployment.max_num_seqs * deployment.model.vocab, forward)

@@ -6,16 +6,14 @@ do not overlap, so the peak is the larger. All figures are elements or bytes of 
 
 from __future__ import annotations
 
-from functools import cache
-
 import msgspec
 
 from narrows.calibration import Coefficients
 from narrows.deployment import Deployment
-from narrows.models.feedforward import Dense
+from narrows.models.feedforward import Beside, Dense, MixtureOfExperts
 from narrows.models.mixers import Attention
 from narrows.models.spec import Layer, Tower
-from narrows.models.tensors import Tensor
+from narrows.step import flows
 
 _NATIVE_BELOW = (8, 0)
 """Compute capability from which the fused samplers run; older devices sort (seen on T4 with vLLM 0.22)."""
@@ -85,49 +83,40 @@ def gathered_bytes(deployment: Deployment, rows: int) -> int:
     return 2 * rows * deployment.model.vocab * (deployment.dtype.bits // 8)
 
 
-def _out(tensors: list[Tensor], tp: int) -> int:
-    """Elements that linear operators write per token, one after another, each on its share of the rank."""
-    return sum(tensor.shape[0] // min(tp, tensor.shards) for tensor in tensors if tensor.use == "linear")
+def dense_elements(layer: Layer, deployment: Deployment) -> int:
+    """Elements per token alive at the widest place of a layer outside its experts, on one rank.
 
-
-@cache
-def dense_elements(layer: Layer, tp: int) -> int:
-    """Elements per token alive at the widest place of a layer outside its experts.
-
-    Feed-forward: gate and up, their product, and three vectors of the hidden size (residual, input, output).
-    Mixer: all of its projections but the last, whose input is as wide as it is, and the same three vectors.
+    A part of a layer (mixer, feed-forward) keeps what its products have written until its last one, and what that
+    one reads: projections and the output of attention; gate, up and their product. Where prompts too run with absorbed
+    products (latent attention with an indexer), it keeps queries and outputs as wide as the latent. Beside them stand
+    three vectors of the hidden size: the residual, the part's input and its output.
     Checked: Llama-3.1-8B has 3 × 14336 + 3 × 4096 = 55,296 elements, 110,592 B; the peak grew by 110,800 B per
     profiled token between the runs of vllm-project/vllm#10517.
     """
-    tensors = layer.applied()
-    widest = 0
-    for prefix in ("mlp", "shared"):
-        ups = [t for t in tensors if t.role in (f"{prefix}.gate", f"{prefix}.up")]
-        if ups:
-            widest = max(widest, _out(ups, tp) + ups[0].shape[0] // min(tp, ups[0].shards))
-    others = ("mlp", "shared", "experts", "router", "norm")
-    linears = [t for t in tensors if t.use == "linear" and not t.role.startswith(others)]
-    # cross-attention runs when self-attention is done
-    for mixer in ([t for t in linears if t.role.startswith("cross.") is crossed] for crossed in (False, True)):
-        last = [t for t in mixer if t.role.endswith((".o", ".out"))]
-        inner = max((t.shape[1] // min(tp, t.shards) for t in last), default=0)
-        widest = max(widest, _out([t for t in mixer if t not in last], tp) + inner)
-    return widest + 3 * layer.hidden
+    widest = alive = absorbed = attended = 0
+    for flow in flows(layer, deployment):
+        if flow.kind == "product":
+            alive += flow.writes
+        elif flow.kind == "absorbed":
+            absorbed += flow.writes
+        elif flow.kind == "attention":
+            # kernels that share one softmax write one output
+            attended = max(attended, flow.writes)
+        else:
+            read = max(flow.reads, absorbed + attended) if flow.kind == "last" else 0
+            widest = max(widest, alive + read)
+            alive = absorbed = attended = 0
+    return max(widest, alive) + 3 * layer.hidden
 
 
-@cache
-def expert_elements(layer: Layer, tp: int) -> int:
-    """Elements per token of the experts' workspaces; 0 without experts.
+def expert_elements(layer: Layer, deployment: Deployment) -> int:
+    """Elements per token of the workspaces of a layer's fused experts on one rank; 0 without experts."""
+    return max((flow.workspace for flow in flows(layer, deployment)), default=0)
 
-    A fused mixture of experts keeps one row per token and chosen expert: gate and up (or, in the same buffer later,
-    the output of the hidden size), and their product. Source: vLLM's fused_moe (Apache-2.0), its two workspaces.
-    """
-    for tensor in layer.applied():
-        if tensor.role == "experts.up":
-            width = -(-tensor.shape[0] // min(tp, tensor.shards))
-            chosen = tensor.active or tensor.copies
-            return chosen * (max(2 * width, layer.hidden) + width)
-    return 0
+
+def has_experts(deployment: Deployment) -> bool:
+    """Whether a router sends tokens to experts in any layer."""
+    return any(isinstance(layer.feed_forward, MixtureOfExperts | Beside) for layer, _ in deployment.model.kinds)
 
 
 def _vision_elements(tower: Tower) -> int:
@@ -200,8 +189,7 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     dense, moe = coefficients["forward_copies"].value, coefficients["expert_copies"].value
     layers = [layer for layer, _ in model.kinds]
     forward = max(
-        dense_elements(layer, tp) * dense + (expert_elements(layer, tp) * moe if expert_elements(layer, tp) else 0)
-        for layer in layers
+        dense_elements(layer, deployment) * dense + expert_elements(layer, deployment) * moe for layer in layers
     )
     reading = [_encoder_elements(tower, tp) for tower in model.towers if tower.served and tower.reads]
     forward = max(forward, dense * max(reading, default=0))

@@ -11,8 +11,8 @@ from narrows.memory.activations import (
     Peak,
     captures,
     encoded_tokens,
-    expert_elements,
     graphs_inside,
+    has_experts,
     peak,
     vision_bytes,
 )
@@ -158,8 +158,7 @@ def layers_of(deployment: Deployment) -> int:
 def graph_name(deployment: Deployment) -> str:
     """The coefficient of one captured layer: experts cut over devices take twice what others do."""
     cut = deployment.tensor_parallel > 1
-    experts = any(expert_elements(layer, 1) for layer, _ in deployment.model.kinds)
-    return "graph_bytes_per_layer_cut_experts" if cut and experts else "graph_bytes_per_layer"
+    return "graph_bytes_per_layer_cut_experts" if cut and has_experts(deployment) else "graph_bytes_per_layer"
 
 
 def spread(estimated: float) -> float:

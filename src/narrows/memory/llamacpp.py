@@ -178,7 +178,7 @@ def llama_reserve(deployment: Deployment, given: Coefficients | None = None) -> 
     model, tokens = deployment.model, deployment.max_num_batched_tokens
     each, error, runtime = known["compute_bytes_per_element"], known["compute_error"], known["runtime_bytes"]
     logits = model.vocab + model.hidden
-    widest = max(dense_elements(layer, 1) + expert_elements(layer, 1) for layer, _ in model.kinds)
+    widest = max(dense_elements(layer, deployment) + expert_elements(layer, deployment) for layer, _ in model.kinds)
     buffer = int(tokens * max(logits, widest) * each.value)
     basis: tuple[Text, ...] = (
         Text(

@@ -359,8 +359,8 @@ def sglang_reserve(deployment: Deployment, given: Coefficients | None = None) ->
 
 
 def _step_bytes(deployment: Deployment) -> int:
-    tp, model = deployment.tensor_parallel, deployment.model
-    widest = max(dense_elements(layer, tp) + expert_elements(layer, tp) for layer, _ in model.kinds)
+    layers = [layer for layer, _ in deployment.model.kinds]
+    widest = max(dense_elements(layer, deployment) + expert_elements(layer, deployment) for layer in layers)
     return deployment.max_num_batched_tokens * widest * deployment.dtype.bits // 8
 
 

@@ -40,6 +40,8 @@ from narrows.step.operators import Phase
 from narrows.text import BadInput
 
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
+ABSORBED = ("mla.absorb_k", "mla.absorb_v")
+"""Products that take the place of keys and values: of the queries before attention, of its output after it."""
 
 
 class Site(NamedTuple):
@@ -210,8 +212,8 @@ def _latent(mixer: LatentAttention, site: Site, weights: int, up: Kernel | None,
         )
     rows = "tokens" if absorbed else "decode"
     halves = mixer.nope + mixer.value
-    for name, k, n in (("mla.absorb_k", mixer.nope, mixer.kv_rank), ("mla.absorb_v", mixer.kv_rank, mixer.value)):
-        held = up_bytes * (mixer.nope if name == "mla.absorb_k" else mixer.value) // halves
+    for name, k, n in zip(ABSORBED, (mixer.nope, mixer.kv_rank), (mixer.kv_rank, mixer.value), strict=True):
+        held = up_bytes * (mixer.nope if name == ABSORBED[0] else mixer.value) // halves
         made.append(
             MatMul(
                 name,

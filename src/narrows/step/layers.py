@@ -21,7 +21,7 @@ from narrows.models.spec import Layer
 from narrows.step.cores import Site, core
 from narrows.step.kernels import ExpertsKernel, Kernel, MatMul, Streaming, Talk
 from narrows.step.load import Sight
-from narrows.step.tensors import FUSED, REDUCED, Piece, on_rank, products, vectors
+from narrows.step.tensors import LAST, Piece, on_rank, products, vectors
 
 _FEED_FORWARD = ("mlp.", "experts.", "shared.", "shared_gate", "router", "latent.")
 
@@ -147,11 +147,10 @@ def _mixer(part: Any, mine: list[Piece], site: Site, hidden: int) -> list[Kernel
         tables = [piece for piece in mine if piece.tensor.role == "attention.relative_table"]
         mine = [piece for piece in mine if piece not in tables]
         inside += [_by_head(piece, max(1, part.attention.heads // site.tp), site) for piece in tables]
-    outer = {FUSED.get(role, role) for role in REDUCED} - {"mamba.x", "hybrid_mamba.x"}
     made = products(mine, site.deployment)
-    before = [kernel for kernel in made if kernel.name not in outer]
-    after = [kernel for kernel in made if kernel.name in outer]
-    reduced = [piece for piece in mine if piece.tensor.role in outer and piece.tensor.shards > 1]
+    before = [kernel for kernel in made if kernel.name not in LAST]
+    after = [kernel for kernel in made if kernel.name in LAST]
+    reduced = [piece for piece in mine if piece.tensor.role in LAST and piece.tensor.shards > 1]
     kernels = [
         *quantized_inputs(before, site),
         *inside,

@@ -45,6 +45,9 @@ REDUCED = (
 )
 """Roles that tensor parallelism cuts along the input, so that the ranks' results are added."""
 
+LAST = frozenset(FUSED.get(role, role) for role in REDUCED) - {"mamba.x", "hybrid_mamba.x"}
+"""Products whose output goes back to the residual."""
+
 
 class Piece(NamedTuple):
     """One tensor on one rank: bytes as the rank keeps it; lent: it stands with another layer."""
