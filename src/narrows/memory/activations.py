@@ -87,25 +87,27 @@ def dense_elements(layer: Layer, deployment: Deployment) -> int:
     """Elements per token alive at the widest place of a layer outside its experts, on one rank.
 
     A part of a layer (mixer, feed-forward) keeps what its products have written until its last one, and what that
-    one reads: projections and the output of attention; gate, up and their product. Where prompts too run with absorbed
-    products (latent attention with an indexer), it keeps queries and outputs as wide as the latent. Beside them stand
-    three vectors of the hidden size: the residual, the part's input and its output.
+    one reads: projections and the output of attention; gate, up and their product. Absorbed products and their latent
+    output live inside attention, which engines do not run while they profile (vLLM's profile_run gives it no metadata).
+    Beside them stand three vectors of the hidden size: the residual, the part's input and its output.
     Checked: Llama-3.1-8B has 3 × 14336 + 3 × 4096 = 55,296 elements, 110,592 B; the peak grew by 110,800 B per
     profiled token between the runs of vllm-project/vllm#10517.
     """
-    widest = alive = absorbed = attended = 0
+    widest = alive = attended = 0
+    inside = False
     for flow in flows(layer, deployment):
         if flow.kind == "product":
             alive += flow.writes
         elif flow.kind == "absorbed":
-            absorbed += flow.writes
+            inside = True
         elif flow.kind == "attention":
             # kernels that share one softmax write one output
             attended = max(attended, flow.writes)
         else:
-            read = max(flow.reads, absorbed + attended) if flow.kind == "last" else 0
+            read = max(flow.reads, 0 if inside else attended) if flow.kind == "last" else 0
             widest = max(widest, alive + read)
-            alive = absorbed = attended = 0
+            alive = attended = 0
+            inside = False
     return max(widest, alive) + 3 * layer.hidden
 
 
