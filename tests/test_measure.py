@@ -534,6 +534,9 @@ def test_a_curve_goes_through_its_points_and_grows_with_the_work_beyond_them() -
     assert curve.seconds(8, 1024, 1024) == pytest.approx(4 * 8e-4)
     assert 1e-5 < curve.seconds(1, 128, 128) < 1e-4
     assert 1e-4 < curve.seconds(3, 512, 512) < 8e-4
+    # what a column takes hangs on its depth: many short columns take what short ones take, however many bytes they are
+    assert curve.seconds(1, 64, 4096) == pytest.approx(64 * 1e-5)
+    assert curve.seconds(1, 512, 64) == pytest.approx(1e-4 / 8)
 
 
 # As a command

@@ -15,7 +15,12 @@ CURVES = "curves"
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """points: elements of a weight (k·n) → (rows, seconds), both ascending. low, high: as of a `Law`."""
+    """points: depth of a weight (k) → (rows, seconds per column), both ascending. low, high: as of a `Law`.
+
+    A library walks along the depth of a column, and column after column: what a column takes hangs on its depth, and
+    hardly on how many there are (on two cores, 896 deep: 16.5 and 16.6 GB/s with 4,864 and 151,936 columns; 4,096 deep:
+    23.8 GB/s, with as many bytes in all as in between).
+    """
 
     points: tuple[tuple[int, tuple[tuple[int, float], ...]], ...]
     low: float
@@ -24,16 +29,15 @@ class Curve(msgspec.Struct, frozen=True):
     def seconds(self, m: int, k: int, n: int) -> float:
         """Seconds of [m, k] × [k, n].
 
-        Between measured rows, and between measured sizes of weights, time is a power law (straight lines on
-        logarithmic axes); beyond them it grows as the work does.
+        Between measured rows, and between measured depths, time is a power law (straight lines on logarithmic axes);
+        beyond them it grows as the work does.
         """
-        size = k * n
-        per_element = [(elements, _at(rows, m) / elements) for elements, rows in self.points]
-        return size * math.exp(_between([(math.log(e), math.log(t)) for e, t in per_element], math.log(size)))
+        per_element = [(depth, _at(rows, m) / depth) for depth, rows in self.points]
+        return n * k * math.exp(_between([(math.log(d), math.log(t)) for d, t in per_element], math.log(k)))
 
 
 def _at(rows: Sequence[tuple[int, float]], m: int) -> float:
-    """Seconds at `m` rows of one weight."""
+    """Seconds at `m` rows of one column."""
     last, seconds = rows[-1]
     if m > last:
         return seconds * m / last
@@ -71,12 +75,12 @@ def values_of(points: Iterable[tuple[int, int, int, float]]) -> dict[str, float]
 
 def curve_of(law: Law) -> Curve:
     """The curve that a law's coefficients are."""
-    by_size: dict[int, list[tuple[int, float]]] = {}
+    by_depth: dict[int, list[tuple[int, float]]] = {}
     for name, seconds in law.values.items():
         shape, _, rows = name.partition("@")
         k, _, n = shape.partition("x")
-        by_size.setdefault(int(k) * int(n), []).append((int(rows), seconds))
-    return Curve(tuple((size, tuple(sorted(by_size[size]))) for size in sorted(by_size)), law.low, law.high)
+        by_depth.setdefault(int(k), []).append((int(rows), seconds / int(n)))
+    return Curve(tuple((depth, tuple(sorted(by_depth[depth]))) for depth in sorted(by_depth)), law.low, law.high)
 
 
 def measured_row(precision: str) -> Law | None:
