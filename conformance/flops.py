@@ -59,6 +59,7 @@ EXCEPTIONS = {
     "gemma3n_text": "AltUp mixes its streams by products, and asks its router twice; narrows counts the router once",
     "deepseek_v4": "hyper-connections mix the residual streams by products, which narrows does not count",
     "led": "the prompt is padded to the window",
+    "xlnet": "positions ahead of a token are projected and compared too; narrows counts those behind it",
 }
 """Families whose counts are not of the same thing, with the reason."""
 
