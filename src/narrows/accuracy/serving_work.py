@@ -15,6 +15,7 @@ from narrows.accuracy.gemm import PLAIN_BANDWIDTH, PLAIN_PEAK
 from narrows.accuracy.serving_records import ServingRecord, deployed
 from narrows.deployment import Deployment
 from narrows.memory.shard import binding_shard, shards
+from narrows.roofline.arithmetic import larger
 from narrows.roofline.cost import Costs
 from narrows.roofline.engine_overhead import KINDS, asked_of, exposed, few, kind_of, mixture
 from narrows.step import Batch, Plan, plan_of
@@ -76,10 +77,10 @@ class _Sums:
             if kind not in TALKS:
                 compute = operator.flops / device.peak(operator.precision)
                 kept = operator.weights + operator.kv_reads + operator.kv_writes
-                self.limit = self.limit + times * _larger(compute, kept / device.memory_bandwidth)
+                self.limit = self.limit + times * larger(compute, kept / device.memory_bandwidth)
                 moved = operator.bytes / device.memory_bandwidth
-                self.ideal = self.ideal + times * _larger(compute, moved)
-                self.plain = self.plain + times * _larger(compute / PLAIN_PEAK, moved / PLAIN_BANDWIDTH)
+                self.ideal = self.ideal + times * larger(compute, moved)
+                self.plain = self.plain + times * larger(compute / PLAIN_PEAK, moved / PLAIN_BANDWIDTH)
 
     @property
     def kernels(self) -> int:
@@ -98,10 +99,6 @@ class _Sums:
     def network(self) -> Any:
         """Seconds of collectives."""
         return sum(self.times[kind] for kind in TALKS)
-
-
-def _larger(a: Any, b: Any) -> Any:
-    return (a + b + abs(a - b)) / 2
 
 
 class Unworkable(NamedTuple):
