@@ -14,6 +14,7 @@ from narrows.models.readers.build import (
     PRE_NORMS,
     attention,
     dense,
+    full_every,
     model,
     routed,
     stack,
@@ -28,10 +29,7 @@ from narrows.models.tensors import Tensor
 
 def _mixers(c: Fields, layers: int, kv_heads: int) -> tuple[list[Mixer], Attention]:
     c.read.add("attn_output_gate")  # always on, whatever the file says
-    interval = c.size("full_attention_interval", default=4)
-    kinds = c.kinds("layer_types", layers, (LINEAR, FULL)) or [
-        FULL if (i + 1) % interval == 0 else LINEAR for i in range(layers)
-    ]
+    kinds = full_every(c, layers, c.size("full_attention_interval", default=4), LINEAR)
     bias = c.flag("attention_bias", False)
     full = attention(c, kv_heads=kv_heads, head_dim=256, qk_norm=True, output_gate=True, qkv_bias=bias, out_bias=bias)
     delta = GatedDeltaNet(

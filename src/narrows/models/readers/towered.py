@@ -9,10 +9,10 @@ import msgspec
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import model, stack, text_part
+from narrows.models.readers.build import model, stack, text_part, with_defaults
 from narrows.models.readers.phi3 import read_phi3
 from narrows.models.readers.qwen import read_qwen2, read_qwen3
-from narrows.models.readers.vision import Parts
+from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import ModelSpec, Norms, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
@@ -159,9 +159,7 @@ def read_moss_transcribe_diarize(c: Fields) -> ModelSpec:
 
 def read_phi4_multimodal(c: Fields) -> ModelSpec:
     """Phi-4 multimodal: Phi-3's decoder with towers for pictures and sound (the adapters of its files are no part)."""
-    if not c.has("num_key_value_heads"):
-        c.values = {**c.values, "num_key_value_heads": 8}
-        c.defaulted.append(c.path + "num_key_value_heads")
+    with_defaults(c, {"num_key_value_heads": 8})
     spec = read_phi3(c)
     vision, audio = ((c.nested(name) if c.raw(name) else Fields({})) for name in ("vision_config", "audio_config"))
     towers = (*_phi4_vision(vision, spec.hidden), *_phi4_audio(audio, spec.hidden))
