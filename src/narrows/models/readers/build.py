@@ -70,7 +70,7 @@ def full_every(c: Fields, layers: int, every: int, other: str = SLIDING) -> list
 
 
 def rotary_layers(c: Fields, layers: int) -> list[Any]:
-    """Which layers rotate positions: by `no_rope_layers` (1: they do), else all but every `no_rope_layer_interval`-th."""
+    """Which layers rotate positions: by `no_rope_layers` (1: they do), else by `no_rope_layer_interval`."""
     every, stated = c.size("no_rope_layer_interval", default=4), c.raw("no_rope_layers")
     if isinstance(stated, list) and len(stated) == layers:
         return stated

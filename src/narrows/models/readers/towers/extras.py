@@ -174,6 +174,7 @@ def _hy_v4_vl(c: Fields, body: Body) -> Body:
 EXTRAS: dict[str, Callable[[Fields, Body], Body]] = {
     "siglip_vision_model": _pooling_head,
     "siglip2_vision_model": _pooling_head,
+    "phi4_multimodal_vision": _pooling_head,
     "internvl_vision": _intern,
     "qianfan_ocr_vision": _intern,
     "qwen2_vl_vision": _qwen2_vl,
