@@ -153,16 +153,6 @@ def test_unified_memory_is_not_all_for_the_accelerator(name: str, gib: float) ->
     assert device.usable.bytes / GIB == pytest.approx(gib)
 
 
-def test_the_usable_memory_of_a_processor_is_what_its_user_says() -> None:
-    host = find_accelerator("epyc 9654").with_usable(200 * GIB)
-    assert (host.usable.bytes, host.usable.kind) == (200 * GIB, "cited")
-
-
-@pytest.mark.parametrize("size", [0, -1, 10**15])
-def test_memory_that_a_device_cannot_have_is_refused(size: int) -> None:
-    assert "at most" in refusal(lambda: by_id("l40s").with_usable(size))
-
-
 # Names
 
 NAMES = {
