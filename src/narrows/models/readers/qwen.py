@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from narrows.models.feedforward import MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, GatedDeltaNet, Mixer
@@ -85,14 +87,14 @@ def read_qwen3_moe(c: Fields) -> ModelSpec:
     return model(c, stack([mixer] * layers, feed_forwards, PRE_NORMS), family="qwen3_moe")
 
 
-def read_qwen3_next(c: Fields) -> ModelSpec:
-    """Qwen 3-Next: three gated delta nets to one gated full attention, all with routed and shared experts."""
-    layers = c.layers("num_hidden_layers")
+def delta_nets(c: Fields, layers: int, kv_heads: int, **rest: Any) -> tuple[list[Mixer], Attention]:
+    """Three gated delta nets to one gated full attention, unless the file says otherwise; and that attention.
+
+    kv_heads: of the attention, by default. rest: what the delta net has besides its sizes.
+    """
     kinds = full_every(c, layers, c.size("full_attention_interval", default=4), LINEAR)
     bias = c.flag("attention_bias", False)
-    full: Attention = attention(
-        c, kv_heads=2, head_dim=256, qk_norm=True, output_gate=True, qkv_bias=bias, out_bias=bias
-    )
+    full = attention(c, kv_heads=kv_heads, head_dim=256, qk_norm=True, output_gate=True, qkv_bias=bias, out_bias=bias)
     delta = GatedDeltaNet(
         full.hidden,
         c.size("linear_num_key_heads", default=16),
@@ -100,8 +102,15 @@ def read_qwen3_next(c: Fields) -> ModelSpec:
         c.size("linear_key_head_dim", default=128),
         c.size("linear_value_head_dim", default=128),
         c.size("linear_conv_kernel_dim", default=4),
+        **rest,
     )
-    mixers: list[Mixer] = [full if kind == FULL else delta for kind in kinds]
+    return [full if kind == FULL else delta for kind in kinds], full
+
+
+def read_qwen3_next(c: Fields) -> ModelSpec:
+    """Qwen 3-Next: delta nets and gated attention, all with routed and shared experts."""
+    layers = c.layers("num_hidden_layers")
+    mixers, _ = delta_nets(c, layers, 2)
     sparse = experts(c, 512, 10, c.size("shared_expert_intermediate_size", default=512))
     feed_forwards = routed(c, layers, sparse, dense(c))
     return model(c, stack(mixers, feed_forwards, PRE_NORMS), family="qwen3_next", dialect="qwen3_next")
