@@ -96,6 +96,8 @@ def _print(console, parts: Sequence[Part]) -> None:  # type: ignore[no-untyped-d
 
     for part in parts:
         if isinstance(part, Table):
+            if part.title:
+                console.print(RichText(part.title, style="bold"))
             if _width(part) <= console.width:
                 console.print(_table(part))
             else:
@@ -113,9 +115,7 @@ def _table(part: Table):  # type: ignore[no-untyped-def]
     from rich.table import Table as RichTable
     from rich.text import Text as RichText
 
-    table = RichTable(
-        title=part.title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold"
-    )
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(part.columns):
         # headings break at spaces only, and the first column, which names the row, not at all
         longest = max((cell_len(word) for word in column.heading.split()), default=1)
@@ -141,8 +141,6 @@ def _print_narrow(console, part: Table) -> None:  # type: ignore[no-untyped-def]
 
     from narrows.report.tables import lines
 
-    if part.title:
-        console.print(RichText(part.title, style="bold"))
     console.print()
     headings, numbers = [one.heading for one in part.columns], [one.align == "right" for one in part.columns]
     for line in lines(headings, numbers, part.rows, console.width):
