@@ -6,6 +6,7 @@ lines; columns go into a second table with the rows named again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ GAPS = (3, 2)
 ROOM, NAME = 24, 16
 """Width down to which a column of texts is narrowed beside others, and one that names the rows."""
 _ARROW = " → "
+_UNIT = re.compile(r" +(?![%×] |[%×]$)")
+"""Where a text may break: not between a number and its sign."""
 
 
 class Line(NamedTuple):
@@ -115,7 +118,7 @@ def _fitted(grid: Grid, columns: tuple[int, ...], room: int, arrows: bool) -> tu
         if grid.numbers[i]:
             floor = max(widest, least)
         else:
-            floor = max(least, _longest(cells), min(widest, NAME if at == 0 else ROOM))
+            floor = max(least, _longest(cells), min(wanted if at == 0 else widest, NAME if at == 0 else ROOM))
         widths.append(wanted)
         floors.append(min(floor, wanted))
         needed.append(widest)
@@ -132,7 +135,7 @@ def _fitted(grid: Grid, columns: tuple[int, ...], room: int, arrows: bool) -> tu
 
 def _longest(texts: Sequence[str]) -> int:
     """Of the words, which stay whole."""
-    return max((cell_len(word) for text in texts for word in text.split()), default=1)
+    return max((cell_len(word) for text in texts for word in _UNIT.split(text)), default=1)
 
 
 def _drawn(grid: Grid, block: Block, width: int) -> Iterator[Line]:
@@ -174,19 +177,20 @@ def _broken(cell: str, width: int, number: bool) -> list[str]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells, broken at spaces; a word that is longer is folded."""
+    """Lines of at most `width` cells, broken at spaces and indented as the text is; a longer word is folded."""
     if cell_len(text) <= width:
         return [text]
-    found: list[str] = [""]
-    for word in text.split():
-        longer = f"{found[-1]} {word}" if found[-1] else word
+    indent = " " * min(len(text) - len(text.lstrip()), width // 2)
+    found: list[str] = [indent]
+    for word in _UNIT.split(text.strip()):
+        longer = f"{found[-1]} {word}" if found[-1] != indent else indent + word
         if cell_len(longer) <= width:
             found[-1] = longer
             continue
-        if found[-1]:
-            found.append("")
+        if found[-1] != indent:
+            found.append(indent)
         for char in word:
             if cell_len(found[-1] + char) > width:
-                found.append("")
+                found.append(indent)
             found[-1] += char
     return found
