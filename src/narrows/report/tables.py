@@ -16,11 +16,14 @@ MARGIN, INDENT = 1, 3
 """Blanks before a table, and before what stands below a row."""
 GAPS = (3, 2)
 """Blanks between columns: as usual, and where that would be too wide."""
-ROOM, NAME = 24, 16
-"""Width down to which a column of texts is narrowed beside others, and one that names the rows."""
+ROOM, NAME, LONG = 24, 16, 40
+"""Width down to which a column of texts is narrowed beside others, where they are `LONG` (else `NAME`); and `NAME` for
+one that names the rows."""
 _ARROW = " → "
 _UNIT = re.compile(r" +(?![%×] |[%×]$)")
 """Where a text may break: not between a number and its sign."""
+_LEAD, _BRANCHES = re.compile("[ │├└─]*"), str.maketrans("├└─", "│  ")
+"""What stands before a name, in a tree its branches; and what stands before its next line."""
 
 
 class Line(NamedTuple):
@@ -118,7 +121,9 @@ def _fitted(grid: Grid, columns: tuple[int, ...], room: int, arrows: bool) -> tu
         if grid.numbers[i]:
             floor = max(widest, least)
         else:
-            floor = max(least, _longest(cells), min(wanted if at == 0 else widest, NAME if at == 0 else ROOM))
+            floor = max(
+                least, _longest(cells), min(wanted if at == 0 else widest, NAME if at == 0 or widest < LONG else ROOM)
+            )
         widths.append(wanted)
         floors.append(min(floor, wanted))
         needed.append(widest)
@@ -180,14 +185,15 @@ def _wrapped(text: str, width: int) -> list[str]:
     """Lines of at most `width` cells, broken at spaces and indented as the text is; a longer word is folded."""
     if cell_len(text) <= width:
         return [text]
-    indent = " " * min(len(text) - len(text.lstrip()), width // 2)
-    found: list[str] = [indent]
-    for word in _UNIT.split(text.strip()):
-        longer = f"{found[-1]} {word}" if found[-1] != indent else indent + word
+    lead = _LEAD.match(text)[0]  # type: ignore[index]  # it matches always
+    indent = lead.translate(_BRANCHES)
+    found = [lead]
+    for word in _UNIT.split(text[len(lead) :].strip()):
+        longer = f"{found[-1]} {word}" if found[-1] not in (lead, indent) else found[-1] + word
         if cell_len(longer) <= width:
             found[-1] = longer
             continue
-        if found[-1] != indent:
+        if found[-1] not in (lead, indent):
             found.append(indent)
         for char in word:
             if cell_len(found[-1] + char) > width:
