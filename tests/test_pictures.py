@@ -100,7 +100,7 @@ def test_long_names_are_cut_where_they_have_no_room_and_wrapped_where_they_have(
 
 def test_what_tells_deployments_apart_stays_when_their_name_is_cut() -> None:
     one = long_named(answered("precisions")).others[0]
-    assert short(one) == "Accelerator of a Long Nam… fp8 per tensor" == label(one)[:25] + "… fp8 per tensor"
+    assert short(one) == "Accelerator of a Long Na… fp8 per tensor" == label(one)[:24] + "… fp8 per tensor"
     assert short(answered("precisions").candidates[0]) == "L40S bf16"
 
 
