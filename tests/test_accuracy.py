@@ -20,6 +20,8 @@ from narrows.hardware import find_accelerator
 from narrows.memory import ledger, predicted_kv, reserve, start
 from narrows.memory.activations import captures, dense_elements, peak, sampler_of
 from narrows.models import load_model
+from narrows.report.console import to_text
+from narrows.report.render import parts_of
 from narrows.text import BadInput
 from narrows.units import GIB
 
@@ -355,17 +357,13 @@ def test_a_start_stops_where_logs_say_it_stops(model: str, gpu: str, options: di
 
 
 def test_the_answer_shows_scores_reasons_and_what_is_left_out() -> None:
-    text = str(api.accuracy("memory"))
-    for word in (
-        "KV tokens",
-        "weights + 10 %",
-        "balanced",
-        "excluded or explained",
-        "tm-203",
-        "Left out",
-        "(few)",
-    ):
-        assert word in text
+    answer = api.accuracy("memory")
+    first, everything = str(answer), to_text(parts_of(answer, full=True))
+    for word in ("KV tokens", "weights + 10 %", "failures foreseen", "excluded or explained", "tm-203", "(few)"):
+        assert word in first
+    for word in ("KV tokens", "balanced", "tm-203", "pub-004", "Left out", "(few)", "device: NVIDIA T4"):
+        assert word in everything
+    assert len(first.split("\n")) < 70 < len(everything.split("\n"))
 
 
 def test_another_topic_is_refused() -> None:
