@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from narrows.measure import limits
 from narrows.measure.library import Library
@@ -124,7 +125,7 @@ def main() -> int:
             else:
                 own, other = mine(), theirs()
             pairs[name].append((own, other))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, found in pairs.items():
         ratios = sorted(own / other for own, other in found)
         rows.append(
