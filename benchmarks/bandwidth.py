@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from narrows.measure import limits
@@ -81,14 +82,14 @@ def comparisons(size: int, libraries: Sequence[Library], cores: int) -> dict[str
     if shutil.which("likwid-bench"):
         for operation, test, judged in (("read", "load", True), ("add", "stream", True), ("copy", "copy", False)):
             found[f"{operation}, {cores} threads, likwid-bench {test}{vector}"] = (
-                lambda operation=operation: ours(operation, libraries, size, cores),
-                lambda test=test: likwid(test + vector, size, cores),
+                partial(ours, operation, libraries, size, cores),
+                partial(likwid, test + vector, size, cores),
                 judged,
             )
     if shutil.which("mbw"):
         found["copy, 1 thread, mbw -t0"] = (
-            lambda: ours("copy", libraries, one, 1),
-            lambda: mbw(one),
+            partial(ours, "copy", libraries, one, 1),
+            partial(mbw, one),
             True,
         )
     return found
