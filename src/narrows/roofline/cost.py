@@ -125,6 +125,18 @@ class Costs:
         time, compute, memory, overhead = time_of(operator, self.device, law)
         return Cost(time, compute, memory, 0.0, overhead, law.low, law.high)
 
+    def borrowed(self, operator: Operator) -> bool:
+        """Whether the law of an operator is assumed, or of a wider class of devices than that of whole steps.
+
+        Steps that were measured say nothing of how far such a law is off here: they ran other kernels.
+        """
+        if self.steps is None:
+            return False
+        if isinstance(operator.shape, Collective):
+            return collective_time(operator.shape, self.device, self.library, self.graphs).assumed
+        law = self.law_of(operator)[1]
+        return not law.n or self._keys.index(law.device) > self._keys.index(self.steps.device)
+
     def law_of(self, operator: Operator) -> tuple[LawTime, Law]:
         """The law of an operator that is no collective, and the function that puts it into it."""
         shape = operator.shape
