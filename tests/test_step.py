@@ -275,6 +275,18 @@ def test_stages_send_to_the_next_and_together_run_the_whole_model() -> None:
     assert tuple(o for o in staged if o.name != "pipeline.send") == whole
 
 
+def test_ranks_of_a_stage_send_a_part_each_that_is_gathered_behind_the_border() -> None:
+    staged = operators_of(deployed(LLAMA, tp=4, pipeline_parallel=4), Batch.prefill(100))
+    message = 100 * 4096 * 2 * 2 // 4
+    found = [(o.count, o.shape) for o in staged if o.name.startswith("pipeline.")]
+    # two stages of four fill a machine of eight: the second border lies between machines
+    assert found == [
+        (2, Collective("send", 2, message)),
+        (3, Collective("all_gather", 4, message)),
+        (1, Collective("send", 2, message, span=9)),
+    ]
+
+
 # --- precision
 
 

@@ -16,7 +16,7 @@ from narrows.calibration.collectives import CollectiveTable, collective_tables
 from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator, accelerators
-from narrows.roofline.link import Link, link_of, twins
+from narrows.roofline.link import Link, link_across, link_of, twins
 from narrows.step import Collective, Operator
 
 OWN = {"vllm": "custom", "sglang": "custom", "tensorrt-llm": "trtllm"}
@@ -159,7 +159,7 @@ def collective_time(shape: Collective, device: Accelerator, engine: str = "vllm"
 
     Of the libraries that apply the faster one is taken, message by message; its own all-reduce up to CUSTOM_LIMIT.
     """
-    link = link_of(device, shape.ranks)
+    link = link_across(device, shape.ranks, shape.span)
     message = cast(Any, shape.message)
     best: NetworkTime | None = None
     for library in reversed(libraries(engine, graphs, shape.op, shape.ranks, link)):

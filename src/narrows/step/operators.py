@@ -88,11 +88,15 @@ class Elementwise(msgspec.Struct, frozen=True, tag="elementwise"):
 
 
 class Collective(msgspec.Struct, frozen=True, tag="collective"):
-    """Ranks talk: `op` over `ranks`, `message` bytes as one rank holds them before it (all_reduce: of the tensor)."""
+    """Ranks talk: `op` over `ranks`, `message` bytes as one rank holds them before it (all_reduce: of the tensor).
+
+    span: accelerators in the smallest group that holds these ranks, where they do not stand side by side; 0: they do.
+    """
 
     op: Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"]
     ranks: int
     message: int
+    span: int = 0
 
 
 Shape = Gemm | Experts | AttentionShape | Scan | Elementwise | Collective

@@ -7,11 +7,13 @@ alike. A batch then takes some arithmetic per kernel.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 import msgspec
 
 from narrows.deployment import Deployment, stages
 from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_of, stands_in, towers_of
+from narrows.hardware.machines import span_of
 from narrows.models.feedforward import Beside, MixtureOfExperts
 from narrows.models.spec import Layer
 from narrows.models.tensors import Tensor, TensorRow
@@ -193,12 +195,24 @@ def _compile(deployment: Deployment, naive: bool) -> Plan:
     for stage in found:
         for kernel, times in stage.kernels:
             counts[kernel] = counts.get(kernel, 0) + times
-    if len(found) > 1:
-        # hidden states and the residual beside them go on
-        row = 2 * deployment.model.hidden * site.element
-        send = Talk("pipeline.send", "send", 2, "tokens", row, site.base.precision)
-        counts[send] = len(found) - 1
+    for kernel in _between(site, len(found) - 1):
+        counts[kernel] = counts.get(kernel, 0) + 1
     return Plan(deployment, found, tuple(counts.items()), naive)
+
+
+def _between(site: Site, times: int) -> Iterator[Kernel]:
+    """What `times` borders between stages cost: hidden states and the residual beside them go on.
+
+    Each tensor-parallel rank sends its part, and those that receive gather the parts. Source: vLLM's and SGLang's
+    GroupCoordinator.send_tensor_dict (Apache-2.0), with the tensor-parallel group as all_gather_group.
+    """
+    deployment = site.deployment
+    row = 2 * deployment.model.hidden * site.element // site.tp
+    for stage in range(times):
+        span = span_of(deployment.accelerator, site.tp * deployment.attention_data_parallel, stage)
+        yield Talk("pipeline.send", "send", 2, "tokens", row, site.base.precision, span=span if span > 2 else 0)
+        if site.tp > 1:
+            yield Talk("pipeline.all_gather", "all_gather", site.tp, "tokens", row, site.base.precision)
 
 
 _RECENT: deque[Plan] = deque(maxlen=16)

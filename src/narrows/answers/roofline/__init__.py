@@ -18,7 +18,7 @@ from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
 from narrows.roofline.collectives import host_decides
-from narrows.roofline.link import link_of
+from narrows.roofline.link import link_across
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
 from narrows.roofline.prescriptions import Ask
@@ -246,12 +246,12 @@ def _links(asks: Sequence[Ask]) -> Iterator[Text]:
     for ask in asks:
         device = ask.deployment.accelerator
         step = ask.steps.plan.operators(Batch.decode(1, 1))
-        for ranks in sorted({one.shape.ranks for one in step if isinstance(one.shape, Collective)}):
-            link = link_of(device, ranks)
+        for ranks, span in sorted({(o.shape.ranks, o.shape.span) for o in step if isinstance(o.shape, Collective)}):
+            link = link_across(device, ranks, span)
             if link.kind == "between nodes":
                 yield Text(
                     "{ranks} × {gpu} stand in several machines: one network card of {speed} for each is assumed",
-                    ranks=ranks,
+                    ranks=ask.deployment.count,
                     gpu=device.name,
                     speed=told(link.bandwidth),
                 )
