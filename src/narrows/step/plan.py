@@ -24,7 +24,7 @@ from narrows.step.layers import idle, layer_kernels, turns
 from narrows.step.load import Load, started
 from narrows.step.operators import Operator
 from narrows.step.outside import SAMPLED, UNUSED, after_kernels, before_kernels, encoder_kernels
-from narrows.step.tensors import GATHERED, Piece, same_storage
+from narrows.step.tensors import GATHERED, Piece, one_use, same_storage
 from narrows.text import Text
 
 
@@ -118,13 +118,21 @@ def _held(piece: Piece, layer: Layer, deployment: Deployment, skipped: bool) -> 
     return Held("always", "weights")
 
 
-def _held_of(found: tuple[Piece, ...], layer: Layer, deployment: Deployment, skipped: bool) -> dict[Held, int]:
-    """Bytes of one layer's own tensors by when they are read."""
+_OTHERS = Held("never", "adapters of other layers")
+
+
+def _held_of(
+    found: tuple[Piece, ...], layer: Layer, deployment: Deployment, skipped: bool, shared: bool
+) -> dict[Held, int]:
+    """Bytes of one layer's own tensors by when they are read. shared: other layers run with them too."""
     sizes: dict[Held, int] = {}
     for piece in found:
         if not piece.lent:
-            one = _held(piece, layer, deployment, skipped)
-            sizes[one] = sizes.get(one, 0) + piece.bytes
+            one, own = _held(piece, layer, deployment, skipped), piece.bytes
+            if not shared:
+                own = one_use(piece).bytes
+                sizes[_OTHERS] = sizes.get(_OTHERS, 0) + piece.bytes - own
+            sizes[one] = sizes.get(one, 0) + own
     return sizes
 
 
@@ -169,8 +177,9 @@ def _stage(site: Site, layers: range, first: bool, last: bool) -> Stage:
         _add(counts, before_kernels(_before(outer, model.head_tied), site), 1)
     for layer, indices in layers_within(model, layers):
         skipped = idle(layer)
+        shared = any(other.owner in indices for other, _ in model.kinds)
         for found, times in same_storage(layer, indices, deployment):
-            for one, size in _held_of(found, layer, deployment, skipped).items():
+            for one, size in _held_of(found, layer, deployment, skipped, shared).items():
                 keep(one, size, times)
             if not skipped:
                 _add(counts, layer_kernels(layer, found, site), times * turns(layer))
