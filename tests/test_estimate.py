@@ -90,10 +90,7 @@ def test_no_step_and_no_end_of_its_interval_is_faster_than_the_device(model: str
     """Weights and cache that a step reads need their bytes ÷ bandwidth, whatever the engine's kernels."""
     device = find_accelerator(gpu)
     found = estimate(deploy(load_model(model), device), Batch.decode(batch, 1024))
-    moved = sum(
-        one.operator.count * (one.operator.weights + one.operator.kv_reads + one.operator.kv_writes)
-        for one in found.operators
-    )
+    moved = sum(one.operator.count * one.operator.kept for one in found.operators)
     assert moved / device.memory_bandwidth * (1 - 1e-9) <= found.low <= found.time
 
 

@@ -43,7 +43,7 @@ def test_a_decode_step_reads_the_weights_once_and_the_cache_of_every_sequence() 
     assert sum(row.kv_cache for row in rows) == pytest.approx(16 * 4097 * 524_288, rel=1e-3)
 
 
-@pytest.mark.parametrize("model", ["llama-2-7b", "gpt-oss-20b", "deepseek-v2-lite", "gemma-3-27b", "qwen3-0.6b"])
+@pytest.mark.parametrize("model", ["llama-2-7b", "gpt-oss-20b", "deepseek-v2-lite", "gemma-3-27b", "qwen3-0.6b", "jamba-v0.1"])
 def test_times_add_up(model: str) -> None:
     answer = roofline(model, "h100-sxm", prompt=3000, batch=4, context=2000)
     for phase in (answer.phases.prefill, answer.phases.decode):
@@ -52,7 +52,11 @@ def test_times_add_up(model: str) -> None:
         assert sum(phase.spending.values()) == pytest.approx(phase.time.value)
         assert sum(row.time.value for row in rows) <= phase.time.value * (1 + 1e-9)
         assert sum(row.flops for row in rows) == phase.flops
-        assert sum(row.bytes for row in rows) == phase.bytes
+        assert sum(row.bytes for row in rows) == phase.bytes == sum(phase.traffic.values())
+        assert sum(row.weights for row in rows) == phase.traffic["weights"]
+        assert sum(row.kv_cache for row in rows) == phase.traffic["kv_cache"]
+        assert sum(row.state for row in rows) == phase.traffic["state"]
+        assert sum(row.share for row in rows) <= 1 + 1e-9
         assert phase.time.low is not None
         assert phase.time.high is not None
         assert phase.time.low < phase.time.value < phase.time.high

@@ -384,7 +384,7 @@ def test_recurrences_read_and_write_their_state_once_per_sequence() -> None:
     model = load_model("Qwen/Qwen3-Next-80B-A3B-Instruct")
     operators = operators_of(deployed(model), Batch.decode(4, 1000))
     scans = [o for o in operators if isinstance(o.shape, Scan)]
-    assert sum(o.count * o.kv_reads for o in scans) == 4 * model.state_bytes_per_sequence()
+    assert sum(o.count * o.state_reads for o in scans) == 4 * model.state_bytes_per_sequence()
     longer = operators_of(deployed(model), Batch.decode(4, 9000))
     assert [o for o in longer if isinstance(o.shape, Scan)] == scans
 
@@ -650,7 +650,16 @@ def test_a_batch_of_arrays_has_the_figures_of_each_of_its_members() -> None:
             alone = plan.operators(Batch.decode(int(sizes[i]), int(contexts[i])))
             assert [o.name for o in alone] == [o.name for o in together]
             for one, all_of_them in zip(alone, together, strict=True):
-                for field in ("flops", "weights", "reads", "writes", "kv_reads", "kv_writes"):
+                for field in (
+                    "flops",
+                    "weights",
+                    "reads",
+                    "writes",
+                    "kv_reads",
+                    "kv_writes",
+                    "state_reads",
+                    "state_writes",
+                ):
                     figure = getattr(all_of_them, field)
                     assert getattr(one, field) == (figure if isinstance(figure, int) else figure[i])
 

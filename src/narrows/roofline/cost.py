@@ -94,13 +94,13 @@ class Costs:
         return Cost(time + gap, by * compute, by * memory, by * network, by * overhead + gap, low, high)
 
     def least(self, operator: Operator) -> Any:
-        """Seconds that no kernel beats: its arithmetic at the peak, or its weights and cache at the full bandwidth.
+        """Seconds that no kernel beats: its arithmetic at the peak, or at the full bandwidth what stays in memory.
 
         Activations may still be in L2. An array where figures of the operator are.
         """
         if isinstance(operator.shape, Collective):
             return 0.0
-        moved = (operator.weights + operator.kv_reads + operator.kv_writes) / self.device.memory_bandwidth
+        moved = operator.kept / self.device.memory_bandwidth
         # what does no arithmetic names a precision all the same, which the device need not have
         plain = isinstance(operator.shape, Elementwise)
         return moved if plain else larger(moved, operator.flops / self.device.peak(operator.precision))

@@ -255,8 +255,8 @@ class ScanKernel(msgspec.Struct, frozen=True):
             self.weights,
             tokens * self.wide_in * self.element,
             tokens * self.wide_out * self.element,
-            sequences * self.state_bytes,
-            sequences * self.state_bytes,
+            state_reads=sequences * self.state_bytes,
+            state_writes=sequences * self.state_bytes,
         )
 
 
