@@ -43,7 +43,9 @@ def test_a_decode_step_reads_the_weights_once_and_the_cache_of_every_sequence() 
     assert sum(row.kv_cache for row in rows) == pytest.approx(16 * 4097 * 524_288, rel=1e-3)
 
 
-@pytest.mark.parametrize("model", ["llama-2-7b", "gpt-oss-20b", "deepseek-v2-lite", "gemma-3-27b", "qwen3-0.6b", "jamba-v0.1"])
+@pytest.mark.parametrize(
+    "model", ["llama-2-7b", "gpt-oss-20b", "deepseek-v2-lite", "gemma-3-27b", "qwen3-0.6b", "jamba-v0.1"]
+)
 def test_times_add_up(model: str) -> None:
     answer = roofline(model, "h100-sxm", prompt=3000, batch=4, context=2000)
     for phase in (answer.phases.prefill, answer.phases.decode):
@@ -370,7 +372,10 @@ def test_nonsense_is_refused(text: str) -> None:
         ({"tp": 3}, "does not divide"),
         ({"operator": "nothing"}, "attention.core"),
         ({"operator": ""}, "attention.core"),
-        ({"precision": "fp9"}, "not a precision"),
+        ({"precision": "fp9"}, r"fp9, in which no engine keeps weights; use one of: fp32, fp16, bf16, fp8, int8, fp4"),
+        ({"precision": "fp8", "engine": "llama.cpp"}, "no such file type; use one of: fp16, bf16, fp32, int8, int4$"),
+        ({"precision": "fp16", "dtype": "bfloat16"}, "--precision is fp16 and --dtype bfloat16; give one of them"),
+        ({"peak": ["bf16=300T", "bfloat16=500T"]}, "--peak gives bf16 twice"),
         ({"precision": "tf32"}, "in which no engine keeps weights"),
         ({"batch": 600, "max_num_seqs": 500}, "more than --max-num-seqs"),
         ({"max_len": 2048, "prompt": 4096}, "longer than --max-len"),

@@ -13,7 +13,7 @@ from narrows.answers.roofline.device import with_figures
 from narrows.answers.roofline.sweep import parse_sweep
 from narrows.answers.roofline.types import Bounds, Roofline
 from narrows.deployment import whole
-from narrows.hardware import Accelerator, find_accelerator, precision_name
+from narrows.hardware import Accelerator, find_accelerator
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
@@ -22,7 +22,7 @@ from narrows.roofline.link import link_across
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
 from narrows.roofline.prescriptions import Ask
-from narrows.roofline.what_if import deployed, with_weights
+from narrows.roofline.what_if import deployed, weights_in, with_weights
 from narrows.step import Batch, Collective
 from narrows.text import BadInput, Text
 from narrows.units import bandwidth as told
@@ -192,7 +192,7 @@ def _asks(
             most=base["max_length"],
         )
     for device in devices:
-        for name in dict.fromkeys(map(precision_name, wanted["precision"])) or [None]:
+        for name in dict.fromkeys(weights_in(one, wanted["engine"]) for one in wanted["precision"]) or [None]:
             spec, options = (model, base) if name is None else with_weights(model, base, name)
             one = deployed(spec, device, options)
             if load.batch > one.max_num_seqs:
