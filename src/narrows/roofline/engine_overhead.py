@@ -102,7 +102,7 @@ def few(operator: Operator) -> Any:
 
 def exposed(batch: Batch) -> Any:
     """Share of the launches of a step that its kernels do not hide: 0 for decode alone, which runs as a graph."""
-    prompts = [chunk.count * chunk.new for chunk in batch.chunks if phase_of(chunk) == "prefill"]
+    prompts = [chunk.count * (chunk.new + chunk.encoder) for chunk in batch.chunks if phase_of(chunk) == "prefill"]
     return 1.0 / (1.0 + (sum(prompts) / EXPOSED) ** 2) if prompts else 0.0
 
 

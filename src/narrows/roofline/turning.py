@@ -9,7 +9,7 @@ import msgspec
 
 from narrows.hardware import Accelerator
 from narrows.roofline.estimate import summed, timed
-from narrows.roofline.phases import Load, Served
+from narrows.roofline.phases import Load, Served, whole_prompt
 from narrows.roofline.timed import Cause, StepEstimate, Timed
 from narrows.step import Batch, Experts, Gemm, Operator
 from narrows.text import Text
@@ -248,10 +248,10 @@ def _prefill_compute(steps: Served, load: Load) -> TurningPoint:
     most = steps.deployment.max_num_batched_tokens
 
     def filled(prompt: int) -> StepEstimate:
-        return steps.estimate(Batch.prefill(prompt))
+        return steps.estimate(whole_prompt(steps.deployment, prompt))
 
     device = steps.deployment.accelerator
-    peaks = first(lambda n: _computes_by_peaks(steps.plan.operators(Batch.prefill(n)), device), most)
+    peaks = first(lambda n: _computes_by_peaks(steps.plan.operators(whole_prompt(steps.deployment, n)), device), most)
     found = first(lambda prompt: filled(prompt).bound == "compute", most, peaks)
     if found is None:
         text = Text(
