@@ -488,7 +488,13 @@ def test_a_model_that_generates_nothing_is_said_to(name: str) -> None:
 
 def test_a_model_that_reads_all_at_once_has_no_decode() -> None:
     sizes = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
-    config = {"architectures": ["BertModel"], "model_type": "bert", "vocab_size": 30522, **sizes}
+    config = {
+        "architectures": ["BertModel"],
+        "model_type": "bert",
+        "vocab_size": 30522,
+        "max_position_embeddings": 512,
+        **sizes,
+    }
     with pytest.raises(BadInput, match="no decode"):
         roofline(read_config(config, name="bert"), "l40s")
 

@@ -54,21 +54,26 @@ def platform_of(device: Accelerator) -> str:
 
 
 @cache
-def _facts() -> tuple[Support, ...]:
+def _facts() -> dict[tuple[str, str, str], list[Support]]:
+    """By engine, what, and platform."""
+    found: dict[tuple[str, str, str], list[Support]] = {}
     with open(os.path.join(os.path.dirname(__file__), "data", "support.jsonl"), "rb") as file:
-        return tuple(msgspec.json.decode(line, type=Support) for line in file if line.strip())
+        for line in file:
+            fact = msgspec.json.decode(line, type=Support)
+            found.setdefault((fact.engine, fact.what, fact.platform), []).append(fact)
+    return found
 
 
+@cache
 def _older(first: str, second: str) -> bool:
     """Whether version or compute capability `first` is below `second`."""
     return (parse_version(first) or ()) < (parse_version(second) or ())
 
 
-def _holds(fact: Support, engine: Engine, device: Accelerator) -> bool:
-    capability = device.compute_capability or ""
-    if engine.version and (
-        (fact.since and _older(engine.version, fact.since)) or (fact.before and not _older(engine.version, fact.before))
-    ):
+def _holds(fact: Support, version: str, capability: str) -> bool:
+    if version and fact.since and _older(version, fact.since):
+        return False
+    if version and fact.before and not _older(version, fact.before):
         return False
     if fact.only and capability not in fact.only:
         return False
@@ -79,6 +84,6 @@ def _holds(fact: Support, engine: Engine, device: Accelerator) -> bool:
 
 def support(engine: Engine, what: What, device: Accelerator) -> Support | None:
     """What is known of `what` in this engine on this device; None: nothing."""
-    platform = platform_of(device)
-    found = (fact for fact in _facts() if (fact.engine, fact.what, fact.platform) == (engine.name, what, platform))
-    return next((fact for fact in found if _holds(fact, engine, device)), None)
+    found = _facts().get((engine.name, what, platform_of(device)), [])
+    capability = device.compute_capability or ""
+    return next((fact for fact in found if _holds(fact, engine.version, capability)), None)
