@@ -107,6 +107,11 @@ def test_weights_that_are_unpacked_are_not_said_to_be_multiplied_as_such() -> No
     assert "unpacked for products in bf16" in hopper["--precision int4"]
 
 
+def test_file_types_of_llama_cpp_are_unpacked() -> None:
+    found = prescribed("llama-3.1-8b", "apple-m3-ultra", engine="llama.cpp", memory=100 * 2**30)
+    assert "unpacked for products in fp16" in found["--precision int4"]
+
+
 def test_nothing_is_prescribed_that_the_engine_does_not_run_there() -> None:
     volta = prescribed("llama-3.1-8b", "v100-sxm2-32gb")
     assert not {"--precision fp8", "--precision int4", "--kv-cache-dtype fp8", "prefix caching"} & set(volta)

@@ -9,6 +9,7 @@ from narrows.deployment import Deployment
 from narrows.engines.support import Support, What, support
 from narrows.models.mixers import Chain, CrossAttention, LatentAttention, Parallel
 from narrows.precision import UNQUANTIZED, Scheme
+from narrows.precision.per_tensor import PerTensor
 from narrows.step.arithmetic import of_scheme, plain
 from narrows.text import Text
 
@@ -132,6 +133,8 @@ def _reaches(fact: Support, deployment: Deployment) -> bool:
 def multiplied(deployment: Deployment) -> bool:
     """Whether quantized weights are multiplied as such; if not, they are unpacked first."""
     device, dtype = deployment.accelerator, deployment.dtype
+    if isinstance(deployment.model.precision.scheme, PerTensor):
+        return False
     return of_scheme(deployment.model.precision.scheme, device, dtype) != plain(device, dtype)
 
 
