@@ -527,3 +527,12 @@ def test_a_prompt_of_an_encoder_decoder_goes_to_the_encoder() -> None:
 def test_pictures_are_said_to_be_left_out() -> None:
     said = [str(text) for text in roofline("qwen3-vl-8b-instruct", "l40s", prompt=64, context=64).assumptions]
     assert any("text alone" in text and "vision tower" in text for text in said)
+
+
+def test_graphs_are_prescribed_to_an_engine_without_them() -> None:
+    without = roofline("llama-3.2-1b", "h100-sxm", batch=1, context=512, enforce_eager=True)
+    found = next(one for one in without.prescriptions if one.name == "graphs")
+    assert found.after == pytest.approx(
+        roofline("llama-3.2-1b", "h100-sxm", batch=1, context=512).phases.decode.time.value
+    )
+    assert any("launches" in str(text) for text in without.assumptions)
