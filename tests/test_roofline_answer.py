@@ -536,3 +536,9 @@ def test_graphs_are_prescribed_to_an_engine_without_them() -> None:
         roofline("llama-3.2-1b", "h100-sxm", batch=1, context=512).phases.decode.time.value
     )
     assert any("launches" in str(text) for text in without.assumptions)
+
+
+def test_more_memory_than_the_device_has_is_said() -> None:
+    more = roofline("llama-3.2-1b", "l40s", prompt=64, context=64, memory=96 * 2**30)
+    assert "--memory is 96.00 GiB, and NVIDIA L40S has" in str(more.cautions[0])
+    assert not roofline("llama-3.2-1b", "l40s", prompt=64, context=64, memory=40 * 2**30).cautions

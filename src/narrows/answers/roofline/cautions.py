@@ -11,6 +11,7 @@ from narrows.roofline.phases import encoded
 from narrows.roofline.runs import multiplied, wanting
 from narrows.step.arithmetic import plain
 from narrows.text import Text
+from narrows.units import binary
 
 _POOLED = ("ForTextEncoding", "EmbeddingModel", "Classification", "ClassificationModel", "RewardModel", "Modeling")
 """How names of classes end that answer with numbers, not with tokens (vLLM's _SUFFIX_TO_DEFAULTS, Apache-2.0)."""
@@ -33,8 +34,19 @@ def cautions(model: ModelSpec, deployments: Sequence[Deployment]) -> tuple[Text,
                 architecture=model.architecture,
             )
         ] = None
-    found |= dict.fromkeys(text for one in deployments for text in wanting(one))
+    found |= dict.fromkeys(text for one in deployments for text in (*wanting(one), *_too_much(one)))
     return tuple(found)
+
+
+def _too_much(deployment: Deployment) -> Iterator[Text]:
+    device = deployment.accelerator
+    if device.memory_kind == "device" and deployment.usable > device.memory_bytes:
+        yield Text(
+            "--memory is {given}, and {gpu} has {memory}; what fits is as if it had that much",
+            given=binary(deployment.usable),
+            gpu=device.name,
+            memory=binary(device.memory_bytes),
+        )
 
 
 def unpacked(deployment: Deployment) -> Iterator[Text]:
