@@ -117,6 +117,9 @@ def test_nothing_is_prescribed_that_the_engine_does_not_run_there() -> None:
     assert not {"--precision fp8", "--precision int4", "--kv-cache-dtype fp8", "prefix caching"} & set(volta)
     assert "--precision fp8" not in prescribed("llama-3.1-8b", "mi250x")
     assert "speculative decoding" not in prescribed("llama-3.2-1b", "epyc-9654", memory=64 * 2**30)
+    # a state has no draft taken out of it
+    assert "speculative decoding" not in prescribed("jamba-v0.1", "h100-sxm", tp=2)
+    assert "speculative decoding" in prescribed("qwen3-next-80b-a3b", "h200-sxm", tp=2)
     # 14 heads are no multiple of 4
     assert {change for change in prescribed("qwen2.5-0.5b", "l40s") if change.startswith("--tp")} <= {"--tp 2"}
 

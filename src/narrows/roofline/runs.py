@@ -7,7 +7,7 @@ from typing import Any
 
 from narrows.deployment import Deployment
 from narrows.engines.support import Support, What, support
-from narrows.models.mixers import Chain, CrossAttention, LatentAttention, Parallel
+from narrows.models.mixers import Chain, CrossAttention, GatedDeltaNet, LatentAttention, Parallel
 from narrows.precision import UNQUANTIZED, Scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.step.arithmetic import of_scheme, plain
@@ -141,9 +141,13 @@ def multiplied(deployment: Deployment) -> bool:
 def able(deployment: Deployment, what: What) -> bool:
     """Whether the engine is known to serve the model so on this device: `speculative decoding`, `prefix caching`.
 
-    Neither with encoder-decoders (vLLM's compatibility matrix of features).
+    Neither with encoder-decoders (vLLM's compatibility matrix of features). Of drafts that are refused the state of a
+    recurrence has to be taken back, for which vLLM has a kernel for gated delta rules (gdn_attn) alone.
     """
-    if any(isinstance(part, CrossAttention) for layer, _ in deployment.model.kinds for part in _parts(layer.mixer)):
+    parts = [part for layer, _ in deployment.model.kinds for part in _parts(layer.mixer)]
+    if any(isinstance(part, CrossAttention) for part in parts):
+        return False
+    if what == "speculative decoding" and any(part.state() and not isinstance(part, GatedDeltaNet) for part in parts):
         return False
     found = support(deployment.engine, what, deployment.accelerator)
     return found is not None and found.way in ("native", "plugin")
