@@ -76,8 +76,7 @@ class _Sums:
             self.counts[kind] += times
             if kind not in TALKS:
                 compute = operator.flops / device.peak(operator.precision)
-                kept = operator.weights + operator.kv_reads + operator.kv_writes
-                self.limit = self.limit + times * larger(compute, kept / device.memory_bandwidth)
+                self.limit = self.limit + times * larger(compute, operator.kept / device.memory_bandwidth)
                 moved = operator.bytes / device.memory_bandwidth
                 self.ideal = self.ideal + times * larger(compute, moved)
                 self.plain = self.plain + times * larger(compute / PLAIN_PEAK, moved / PLAIN_BANDWIDTH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option
+from narrows.cli.options import Command, as_json, emit, lang, option
 from narrows.report.i18n import _
 
 
@@ -14,7 +14,7 @@ def _run(topic: str, as_json: bool, full: bool) -> None:
     emit(accuracy(topic), as_json, full=full)
 
 
-command = click.Command(
+command = Command(
     "accuracy",
     callback=_run,
     help=_(

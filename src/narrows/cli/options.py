@@ -19,6 +19,18 @@ PATIENCE = 1.0
 """Seconds of reading before a bar is shown."""
 
 
+class Command(click.Command):
+    """A command whose options with one value may be given once: which of two is meant is not guessed."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a repeated option before anything is read."""
+        order = self.make_parser(ctx).parse_args(list(args))[2]
+        for one in set(order):
+            if isinstance(one, click.Option) and not one.multiple and not one.is_flag and order.count(one) > 1:
+                raise click.UsageError(_("{option} is given twice; it takes one value").format(option=one.opts[0]), ctx)
+        return super().parse_args(ctx, args)
+
+
 def lang() -> click.Option:
     """`--lang`: read before parsing (help texts need it), declared here so that it is allowed anywhere."""
     return click.Option(["--lang"], metavar="|".join(LANGUAGES), expose_value=False, help=_("Language of the output."))

@@ -7,7 +7,7 @@ from narrows.report.charts import label as cut
 from narrows.report.i18n import _
 from narrows.roofline.timed import Cause
 
-SPENT: tuple[Spending, ...] = ("weights", "kv_cache", "activations", "compute", "interconnect", "overhead")
+SPENT: tuple[Spending, ...] = ("weights", "kv_cache", "state", "activations", "compute", "interconnect", "overhead")
 """In the order of bars."""
 SMALL = 0.005
 """What takes less of a phase's time than this is too small to see, or to have a row of its own."""
@@ -18,6 +18,7 @@ def spent_word(name: Spending) -> str:
     return {
         "weights": _("moving weights"),
         "kv_cache": _("moving KV cache"),
+        "state": _("moving state"),
         "activations": _("moving activations"),
         "compute": _("arithmetic"),
         "interconnect": _("interconnect"),

@@ -16,7 +16,7 @@ from narrows.calibration.collectives import CollectiveTable, collective_tables
 from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator, accelerators
-from narrows.roofline.link import Link, link_of, twins
+from narrows.roofline.link import Link, link_across, link_of, twins
 from narrows.step import Collective, Operator
 
 OWN = {"vllm": "custom", "sglang": "custom", "tensorrt-llm": "trtllm"}
@@ -31,7 +31,7 @@ class NetworkTime(NamedTuple):
     """Seconds of one collective: time = network (bytes at the speed reached) + overhead (latency of an empty message).
 
     library: what an engine would use, the fastest of those that apply. measured: read from a table of this device.
-    low, high: 80 % of the measured times lie between these multiples of `time`.
+    low, high: 80 % of the measured times lie between these multiples of `time`. assumed: nobody measured such a link.
     """
 
     time: Any
@@ -41,6 +41,7 @@ class NetworkTime(NamedTuple):
     measured: bool
     low: float
     high: float
+    assumed: bool = False
 
 
 def host_decides(device: Accelerator, ranks: int) -> bool:
@@ -138,7 +139,7 @@ def _by(library: str, op: str, ranks: int, message: Any, device: Accelerator, li
         return None
     time = law_time(message, op, ranks, link, row.values)
     alpha = row.values["a0"] + row.values["a1"] * (ranks - 1)
-    return NetworkTime(time, time - alpha, alpha, library, False, row.low, row.high)
+    return NetworkTime(time, time - alpha, alpha, library, False, row.low, row.high, not row.n)
 
 
 def libraries(engine: str, graphs: bool, op: str, ranks: int, link: Link) -> tuple[str, ...]:
@@ -158,7 +159,7 @@ def collective_time(shape: Collective, device: Accelerator, engine: str = "vllm"
 
     Of the libraries that apply the faster one is taken, message by message; its own all-reduce up to CUSTOM_LIMIT.
     """
-    link = link_of(device, shape.ranks)
+    link = link_across(device, shape.ranks, shape.span)
     message = cast(Any, shape.message)
     best: NetworkTime | None = None
     for library in reversed(libraries(engine, graphs, shape.op, shape.ranks, link)):

@@ -94,13 +94,13 @@ class Costs:
         return Cost(time + gap, by * compute, by * memory, by * network, by * overhead + gap, low, high)
 
     def least(self, operator: Operator) -> Any:
-        """Seconds that no kernel beats: its arithmetic at the peak, or its weights and cache at the full bandwidth.
+        """Seconds that no kernel beats: its arithmetic at the peak, or at the full bandwidth what stays in memory.
 
         Activations may still be in L2. An array where figures of the operator are.
         """
         if isinstance(operator.shape, Collective):
             return 0.0
-        moved = (operator.weights + operator.kv_reads + operator.kv_writes) / self.device.memory_bandwidth
+        moved = operator.kept / self.device.memory_bandwidth
         # what does no arithmetic names a precision all the same, which the device need not have
         plain = isinstance(operator.shape, Elementwise)
         return moved if plain else larger(moved, operator.flops / self.device.peak(operator.precision))
@@ -114,7 +114,7 @@ class Costs:
 
         Nothing on a host processor, whose law was measured on whole steps.
         """
-        return 0.0 if self.steps is None else added(self.steps, self.layers, batch)
+        return 0.0 if self.steps is None else added(self.steps, self.layers, batch, self.graphs)
 
     def _bare(self, operator: Operator) -> Cost:
         shape = operator.shape
@@ -124,6 +124,18 @@ class Costs:
         time_of, law = self.law_of(operator)
         time, compute, memory, overhead = time_of(operator, self.device, law)
         return Cost(time, compute, memory, 0.0, overhead, law.low, law.high)
+
+    def borrowed(self, operator: Operator) -> bool:
+        """Whether the law of an operator is assumed, or of a wider class of devices than that of whole steps.
+
+        Steps that were measured say nothing of how far such a law is off here: they ran other kernels.
+        """
+        if self.steps is None:
+            return False
+        if isinstance(operator.shape, Collective):
+            return collective_time(operator.shape, self.device, self.library, self.graphs).assumed
+        law = self.law_of(operator)[1]
+        return not law.n or self._keys.index(law.device) > self._keys.index(self.steps.device)
 
     def law_of(self, operator: Operator) -> tuple[LawTime, Law]:
         """The law of an operator that is no collective, and the function that puts it into it."""

@@ -104,12 +104,15 @@ class Estimator:
         law = self.costs.steps
         if law is None:
             return found
-        # whole steps were measured, which says more of their interval than the intervals of their operators
+        # whole steps were measured, which says more of their interval than the intervals of their operators; but not
+        # of those whose law nobody measured there, and not of links that hosts wire as they like: where their own
+        # ends are farther, the step's ends move as far
+        wired = host_decides(self.deployment.accelerator, self.deployment.tensor_parallel)
         low, high = law.low * found.time, law.high * found.time
-        if host_decides(self.deployment.accelerator, self.deployment.tensor_parallel):
-            talk = [one for one in operators if isinstance(one.operator.shape, Collective)]
-            low -= sum(one.operator.count * max(0.0, law.low * one.time - one.low) for one in talk)
-            high += sum(one.operator.count * max(0.0, one.high - law.high * one.time) for one in talk)
+        for one in operators:
+            if self.costs.borrowed(one.operator) or (wired and isinstance(one.operator.shape, Collective)):
+                low -= one.operator.count * max(0.0, law.low * one.time - one.low)
+                high += one.operator.count * max(0.0, one.high - law.high * one.time)
         # not even its fastest end is faster than the device
         least = sum(one.operator.count * self.costs.least(one.operator) for one in operators)
         low = min(max(low, least), found.time)

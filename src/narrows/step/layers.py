@@ -21,7 +21,7 @@ from narrows.models.spec import Layer
 from narrows.step.cores import Site, core
 from narrows.step.kernels import ExpertsKernel, Kernel, MatMul, Streaming, Talk
 from narrows.step.load import Sight
-from narrows.step.tensors import LAST, Piece, on_rank, products, vectors
+from narrows.step.tensors import LAST, Piece, on_rank, one_use, products, vectors
 
 _FEED_FORWARD = ("mlp.", "experts.", "shared.", "shared_gate", "router", "latent.")
 
@@ -58,7 +58,7 @@ def quantized_inputs(made: Iterable[Kernel], site: Site) -> list[Kernel]:
 
 def layer_kernels(layer: Layer, found: tuple[Piece, ...], site: Site) -> list[Kernel]:
     """All kernels of one layer, in about the order in which they run. found: its tensors."""
-    left = list(found)
+    left = [one_use(piece) for piece in found]
     made: list[Kernel] = []
     mixer: Any = layer.mixer
     norms = [piece for piece in left if piece.tensor.role.startswith("norm.")]

@@ -9,20 +9,22 @@ from narrows.answers.base import command_line
 from narrows.answers.model import model_facts
 from narrows.answers.pasted import pasted_options, read_pasted
 from narrows.answers.roofline.bounds import bounds_of
+from narrows.answers.roofline.cautions import cautions, reading, unpacked
 from narrows.answers.roofline.device import with_figures
 from narrows.answers.roofline.sweep import parse_sweep
 from narrows.answers.roofline.types import Bounds, Roofline
 from narrows.deployment import whole
-from narrows.hardware import Accelerator, find_accelerator, precision_name
+from narrows.hardware import Accelerator, find_accelerator
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
+from narrows.roofline.change import Ask
 from narrows.roofline.collectives import host_decides
-from narrows.roofline.link import link_of
+from narrows.roofline.link import link_across
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
-from narrows.roofline.prescriptions import Ask
-from narrows.roofline.what_if import deployed, with_weights
+from narrows.roofline.runs import weights_refused, weights_wanting
+from narrows.roofline.what_if import deployed, weights_in, with_weights
 from narrows.step import Batch, Collective
 from narrows.text import BadInput, Text
 from narrows.units import bandwidth as told
@@ -162,6 +164,7 @@ def roofline(
         **{name: getattr(found[0], name) for name in Bounds.__struct_fields__},
         others=tuple(found[1:]),
         generations=walls,
+        cautions=cautions(spec, [ask.deployment for ask in asks]),
         assumptions=_assumptions(spec, asks, notes),
         sources=_sources(spec, asks, found),
     )
@@ -192,9 +195,11 @@ def _asks(
             most=base["max_length"],
         )
     for device in devices:
-        for name in dict.fromkeys(map(precision_name, wanted["precision"])) or [None]:
+        for name in dict.fromkeys(weights_in(one, wanted["engine"]) for one in wanted["precision"]) or [None]:
             spec, options = (model, base) if name is None else with_weights(model, base, name)
             one = deployed(spec, device, options)
+            if name is not None and weights_refused(one):
+                raise BadInput("--precision is {value}: {why}", value=name, why=next(weights_wanting(one)))
             if load.batch > one.max_num_seqs:
                 if options["max_num_seqs"] is not None:
                     raise BadInput(
@@ -232,10 +237,16 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
                 "differ by 3 to 8 times; measure yours"
             )
         )
+    if not first.deployment.graphs and first.steps.costs.steps is not None:
+        found.append(
+            Text("without CUDA graphs the launches of a decode step are taken to show as those of a short prompt do")
+        )
     if first.deployment.pipeline_parallel > 1:
         found.append(
             Text("the stages of the pipeline run one after the other; with several batches in flight they overlap")
         )
+    found += reading(model)
+    found += [text for ask in asks for text in unpacked(ask.deployment)]
     found += _links(asks)
     found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
     return tuple(dict.fromkeys(found))
@@ -246,12 +257,12 @@ def _links(asks: Sequence[Ask]) -> Iterator[Text]:
     for ask in asks:
         device = ask.deployment.accelerator
         step = ask.steps.plan.operators(Batch.decode(1, 1))
-        for ranks in sorted({one.shape.ranks for one in step if isinstance(one.shape, Collective)}):
-            link = link_of(device, ranks)
+        for ranks, span in sorted({(o.shape.ranks, o.shape.span) for o in step if isinstance(o.shape, Collective)}):
+            link = link_across(device, ranks, span)
             if link.kind == "between nodes":
                 yield Text(
                     "{ranks} × {gpu} stand in several machines: one network card of {speed} for each is assumed",
-                    ranks=ranks,
+                    ranks=ask.deployment.count,
                     gpu=device.name,
                     speed=told(link.bandwidth),
                 )
