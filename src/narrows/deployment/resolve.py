@@ -21,6 +21,7 @@ from narrows.precision import FORMATS, Format, format_of
 from narrows.precision.named import named_scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.text import BadInput, Text
+from narrows.units import binary
 
 MOST_LENGTH = 2**31 - 1
 
@@ -62,6 +63,8 @@ class Deployment(msgspec.Struct, frozen=True):
     """Ranks of a stage over which experts are shared out one by one; the other ranks cut each expert's width."""
     attention_data_parallel: int = 1
     """Replicas of all but the experts, each with sequences of its own and `tensor_parallel` ranks."""
+    memory_in_use: int = 0
+    """Bytes of each device that other processes hold when the engine starts."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -78,6 +81,16 @@ class Deployment(msgspec.Struct, frozen=True):
     def budget(self) -> int:
         """Bytes per device that the engine claims."""
         return int(self.usable * self.utilization)
+
+    @property
+    def others_inside(self) -> int:
+        """Bytes of other processes that come out of what the engine claims."""
+        return self.memory_in_use if self.engine.others_in_budget else 0
+
+    @property
+    def others_outside(self) -> int:
+        """Bytes of other processes that lie beside what the engine claims."""
+        return self.memory_in_use - self.others_inside
 
 
 def deploy(
@@ -103,6 +116,7 @@ def deploy(
     max_total_tokens: int | None = None,
     expert_parallel: int = 1,
     attention_data_parallel: int = 1,
+    memory_in_use: int | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -113,6 +127,7 @@ def deploy(
     device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
     kv_cache_dtype is a type of GGML: the type of values, and windows kept whole. page_size, max_total_tokens: of
     SGLang: tokens of a page, and of its pool at most. expert_parallel, attention_data_parallel: see `Deployment`.
+    memory_in_use: bytes of each device that others hold when the engine starts.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -197,6 +212,7 @@ def deploy(
         assumptions=tuple(assumptions),
         expert_parallel=expert_parallel,
         attention_data_parallel=attention_data_parallel,
+        memory_in_use=_in_use(memory_in_use, usable),
         **chosen,
     )
 
@@ -273,6 +289,19 @@ def _usable(accelerator: Accelerator, given: int | None, assumptions: list[Text]
     if kind == "assumed":
         assumptions.append(Text("usable memory of {gpu} is assumed: {basis}", gpu=accelerator.name, basis=basis))
     return usable
+
+
+def _in_use(given: int | None, usable: int) -> int:
+    """Bytes that others hold; 0 where nothing is said of them."""
+    if given is None:
+        return 0
+    if isinstance(given, bool) or not 0 <= given < usable:
+        raise BadInput(
+            "--memory-in-use is {value}; it is what others hold of a device, less than its {usable}",
+            value=binary(given),
+            usable=binary(usable),
+        )
+    return given
 
 
 def _length(model: ModelSpec, given: int | None, assumptions: list[Text]) -> int:

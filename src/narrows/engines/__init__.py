@@ -40,6 +40,8 @@ class _Facts(msgspec.Struct, frozen=True):
     nccl_in_budget: tuple[Since[bool], ...]
     nvlink_in_budget: tuple[Since[bool], ...]
     counts_reserved: tuple[Since[bool], ...]
+    others_in_budget: tuple[Since[bool], ...]
+    checks_free: tuple[Since[bool], ...]
     sampler: tuple[Since[Sampler], ...]
     second_runner: tuple[Since[Literal["none", "dense", "all"]], ...]
     second_runner_sampler: tuple[Since[bool], ...]
@@ -60,6 +62,8 @@ _BY_VERSION = (
     "nccl_in_budget",
     "nvlink_in_budget",
     "counts_reserved",
+    "others_in_budget",
+    "checks_free",
     "sampler",
     "second_runner",
     "second_runner_sampler",

@@ -45,6 +45,8 @@ class Engine(msgspec.Struct, frozen=True):
     nccl_in_budget: the communication library's buffers come out of that share (older versions) or on top of it.
     nvlink_in_budget: those it makes for NVLink on Hopper and newer devices do, with or without the others.
     counts_reserved: the peak counts all that the allocator has reserved (older versions), not what was in use.
+    others_in_budget: what other processes hold of the device comes out of that share, as the process's own does.
+    checks_free: it refuses to start where less than its share is free.
     sampler: how top-k and top-p are done, which decides the memory of sampling: by sorting all logits, or fused.
     second_runner: models that vLLM's model runner V2 runs; second_runner_sampler: it sets memory aside for sampling,
         shared out over tensor-parallel ranks; second_runner_graphs: it does so for graphs.
@@ -77,6 +79,8 @@ class Engine(msgspec.Struct, frozen=True):
     as_of: str
     sources: dict[str, str]
     assumptions: tuple[Text, ...] = ()
+    others_in_budget: bool = True
+    checks_free: bool = False
 
     @property
     def label(self) -> str:
