@@ -39,8 +39,8 @@ Of 21 start-up reports found after the fit, 10 are of such versions. With this w
 class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes per device: the others add up to `usable`.
 
-    `others` is what other processes hold (in JSON only where they hold any). `unclaimed` lies outside the engine's utilization (where older versions
-    capture graphs); `free` is what its share leaves over (negative: short of).
+    `others` is what other processes hold (in JSON only where they hold any). `unclaimed` lies outside the engine's
+    utilization (where older versions capture graphs); `free` is what its share leaves over (negative: short of).
     """
 
     usable: int
