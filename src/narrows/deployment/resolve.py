@@ -15,7 +15,7 @@ from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
-from narrows.models.mixers import Uncached
+from narrows.models.mixers import LatentAttention, Uncached
 from narrows.models.named import stored_by_name
 from narrows.precision import FORMATS, Format, format_of
 from narrows.precision.named import named_scheme
@@ -151,6 +151,13 @@ def deploy(
         raise BadInput("--cache-type-v and --swa-full are options of llama.cpp; add --engine llama.cpp")
     if isinstance(model.precision.scheme, PerTensor) and not llama:
         assumptions.append(Text("the memory of {engine} was not scored on GGUF files", engine=facts.name))
+    if not facts.latent_cache and any(isinstance(layer.mixer, LatentAttention) for layer, _ in model.kinds):
+        assumptions.append(
+            Text(
+                "{engine} keeps keys and values of every head, padded to 256, in place of the latent",
+                engine=facts.label,
+            )
+        )
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
     check_experts(model, tp, expert_parallel, attention_data_parallel)
@@ -180,10 +187,13 @@ def deploy(
     elif page_size is not None or max_total_tokens is not None:
         raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
     length = _length(model, max_length, assumptions)
-    if facts.name == "vllm" and max_num_seqs is not None and max_num_batched_tokens is not None:
-        _one_token_each(
-            whole("--max-num-seqs", max_num_seqs), whole("--max-num-batched-tokens", max_num_batched_tokens)
-        )
+    sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)
+    if facts.name == "vllm" and max_num_batched_tokens is not None:
+        step = whole("--max-num-batched-tokens", max_num_batched_tokens)
+        if max_num_seqs is not None:
+            _one_token_each(sequences, step)
+        elif step < sequences:
+            sequences = _within(step, sequences, facts, assumptions)
     weights_dtype = _dtype(model, dtype, assumptions)
     return Deployment(
         model=model,
@@ -197,10 +207,10 @@ def deploy(
         kv_v=cache_v if llama else None,
         swa_full=swa_full,
         max_length=length,
-        max_num_seqs=whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs),
+        max_num_seqs=sequences,
         max_num_batched_tokens=whole(
             "--max-num-batched-tokens",
-            facts.step_tokens(length, defaults, accelerator.compute_capability)
+            facts.step_tokens(length, defaults, accelerator.compute_capability, sequences)
             if max_num_batched_tokens is None
             else max_num_batched_tokens,
         ),
@@ -349,6 +359,26 @@ def _one_token_each(sequences: int, tokens: int) -> None:
             tokens=tokens,
             sequences=sequences,
         )
+
+
+def _within(tokens: int, sequences: int, engine: Engine, assumptions: list[Text]) -> int:
+    """Sequences that run at once where only a step of fewer tokens than that is given."""
+    if not engine.sequences_within_tokens:
+        raise BadInput(
+            "--max-num-batched-tokens is {tokens}, less than the {sequences} sequences that {engine} runs by itself, "
+            "which it refuses; add --max-num-seqs {tokens} or raise it",
+            tokens=tokens,
+            sequences=sequences,
+            engine=engine.label,
+        )
+    assumptions.append(
+        Text(
+            "max_num_seqs is taken as {tokens}: the engine lowers its own {sequences} to the tokens of a step",
+            tokens=tokens,
+            sequences=sequences,
+        )
+    )
+    return tokens
 
 
 def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:

@@ -48,6 +48,11 @@ class _Facts(msgspec.Struct, frozen=True):
     second_runner_graphs: tuple[Since[bool], ...]
     whole_prompts: tuple[Since[bool], ...]
     chunk_above: tuple[Since[tuple[int, int]], ...]
+    latent_cache: tuple[Since[bool], ...]
+    cache_groups: tuple[Since[bool], ...]
+    captures_follow_sequences: tuple[Since[bool], ...]
+    tokens_within_sequences: tuple[Since[bool], ...]
+    sequences_within_tokens: tuple[Since[bool], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
@@ -70,6 +75,11 @@ _BY_VERSION = (
     "second_runner_graphs",
     "whole_prompts",
     "chunk_above",
+    "latent_cache",
+    "cache_groups",
+    "captures_follow_sequences",
+    "tokens_within_sequences",
+    "sequences_within_tokens",
     "tokens_as_concurrency",
     "scheduler_defaults",
 )
