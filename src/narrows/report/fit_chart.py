@@ -28,6 +28,7 @@ from narrows.units import GIB, count, usd
 # From the floor up: what is there from the start lies below, and the KV cache on top, so that its growth is the
 # growth of the bar and what overshoots the budget is the KV cache.
 TERMS = (
+    ("others", FAINT),
     ("weights", BLUE),
     ("runtime", GREY),
     ("graphs", GREEN),
@@ -35,7 +36,7 @@ TERMS = (
     ("state", PURPLE),
     ("kv_cache", ORANGE),
 )
-_ON_DARK = ("weights", "graphs")
+_ON_DARK = ("others", "weights", "graphs")
 _STEPS, _HEIGHT, _GUTTER = {1: 112, 2: 84}, 310, 104
 """Pixels: from bar to bar by how many panels there are (else `_STEP`), height of a panel, and room to the right of the
 bars for what the lines mean."""
