@@ -82,6 +82,11 @@ SERVERS = ("vllm", "sglang", "tensorrt-llm")
 """Engines that servers were measured with; an old version of one for one user stands by its version."""
 
 
+def is_server(one: Work) -> bool:
+    """Whether a row is of an engine that servers were measured with, and not of an old version for one user."""
+    return one.record.engine in SERVERS and one.record.table != "batch-1"
+
+
 def engine_key(one: Work) -> Hashable:
     """An engine, for dense models or mixtures of experts."""
     engine = one.record.engine

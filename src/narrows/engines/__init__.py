@@ -54,6 +54,7 @@ class _Facts(msgspec.Struct, frozen=True):
     tokens_within_sequences: tuple[Since[bool], ...]
     sequences_within_tokens: tuple[Since[bool], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
+    experts_padded_to: tuple[Since[int], ...]
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
 
@@ -81,6 +82,7 @@ _BY_VERSION = (
     "tokens_within_sequences",
     "sequences_within_tokens",
     "tokens_as_concurrency",
+    "experts_padded_to",
     "scheduler_defaults",
 )
 """Facts that hold from a version on."""

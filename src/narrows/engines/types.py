@@ -58,6 +58,8 @@ class Engine(msgspec.Struct, frozen=True):
     tokens_within_sequences: the default step has at most max_num_seqs × max_model_len tokens. sequences_within_tokens:
         by default no more sequences run than a step has tokens; versions without refuse a smaller step.
     tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
+    experts_padded_to: rows that each expert of a rank is filled up to where weights are FP8 in blocks, used or not, and
+        its weights are read; 0: only experts with rows cost anything.
     measured: the version is not newer than the newest whose logs the memory law was scored on.
     sources: fact → where it is from. assumptions: what had to be assumed about the version.
     """
@@ -91,6 +93,7 @@ class Engine(msgspec.Struct, frozen=True):
     captures_follow_sequences: bool = True
     tokens_within_sequences: bool = False
     sequences_within_tokens: bool = False
+    experts_padded_to: int = 0
 
     @property
     def label(self) -> str:

@@ -16,7 +16,7 @@ from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
 from narrows.roofline.elementwise import elementwise_time
 from narrows.roofline.engine_overhead import added, engine_law, factor, factors, kind_of
-from narrows.roofline.experts import experts_law, experts_time
+from narrows.roofline.experts import experts_law, experts_time, padding
 from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time
 from narrows.roofline.measured import measured_law, measured_time
@@ -69,7 +69,7 @@ class Costs:
 
     def __init__(self, deployment: Deployment, *, bare: bool = False) -> None:
         """bare: operators as their own laws have them, without what the engine makes of them."""
-        self.device = deployment.accelerator
+        self.deployment, self.device = deployment, deployment.accelerator
         self.layers = deployment.model.layers
         self.steps = None if bare or self.device.is_cpu else engine_law(deployment)
         self._factors = {} if self.steps is None else factors(self.steps)
@@ -122,7 +122,10 @@ class Costs:
             net = collective_time(shape, self.device, self.library, self.graphs)
             return Cost(net.time, 0.0, 0.0, net.network, net.overhead, net.low, net.high)
         time_of, law = self.law_of(operator)
-        time, compute, memory, overhead = time_of(operator, self.device, law)
+        if isinstance(shape, Experts) and (padded := padding(self.deployment, shape)):
+            time, compute, memory, overhead = experts_time(operator, self.device, law, padded=padded)
+        else:
+            time, compute, memory, overhead = time_of(operator, self.device, law)
         return Cost(time, compute, memory, 0.0, overhead, law.low, law.high)
 
     def borrowed(self, operator: Operator) -> bool:
