@@ -17,7 +17,7 @@ from narrows.deployment import Deployment
 from narrows.memory.shard import binding_shard, shards
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.cost import Costs
-from narrows.roofline.engine_overhead import KINDS, asked_of, exposed, few, kind_of, mixture
+from narrows.roofline.engine_overhead import KINDS, VECTORS, asked_of, exposed, few, kind_of, mixture
 from narrows.step import Batch, Plan, plan_of
 from narrows.text import BadInput, Text
 
@@ -127,6 +127,7 @@ def works(records: Sequence[ServingRecord]) -> tuple[tuple[Work, ...], tuple[Unw
             plan, costs = plan_of(deployment), Costs(deployment, bare=True)
             # its own collectives; of TensorRT-LLM's attention, measured apart, servers show nothing
             costs.library = group[0].engine
+            costs.by_vectors = group[0].engine in VECTORS
             for part, of in ((True, _decodes), (False, _prompts)):
                 chosen = [one for one in group if (one.tpot is not None) is part]
                 if chosen:

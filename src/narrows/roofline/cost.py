@@ -15,7 +15,7 @@ from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
 from narrows.roofline.elementwise import elementwise_time
-from narrows.roofline.engine_overhead import added, engine_law, factor, factors, kind_of
+from narrows.roofline.engine_overhead import VECTORS, added, engine_law, factor, factors, kind_of
 from narrows.roofline.experts import experts_law, experts_time
 from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time
@@ -24,7 +24,7 @@ from narrows.roofline.scan import scan_law, scan_time
 from narrows.roofline.timed import Parts
 from narrows.step import AttentionShape, Batch, Collective, Elementwise, Experts, Gemm, Operator, Scan
 
-LawTime = Callable[[Operator, Accelerator, Law], Parts]
+LawTime = Callable[..., Parts]
 """Puts an operator into a law."""
 LawOf = Callable[[Operator, Sequence[str], str], Law]
 """Finds the law of an operator by the keys of the device and the engine's name."""
@@ -76,6 +76,8 @@ class Costs:
         self.engine = self.library = deployment.engine.name
         """Whose kernels run, and whose collectives."""
         self.graphs = deployment.graphs
+        self.by_vectors = self.engine in VECTORS
+        """Whether few rows are multiplied as vectors: see `gemm_time`."""
         self._keys = device_keys(self.device)
         self._laws: dict[tuple[Any, ...], tuple[LawTime, Law]] = {}
 
@@ -122,7 +124,11 @@ class Costs:
             net = collective_time(shape, self.device, self.library, self.graphs)
             return Cost(net.time, 0.0, 0.0, net.network, net.overhead, net.low, net.high)
         time_of, law = self.law_of(operator)
-        time, compute, memory, overhead = time_of(operator, self.device, law)
+        if time_of in (gemm_time, experts_time):
+            vectors = {"by_vectors": self.by_vectors}
+            time, compute, memory, overhead = time_of(operator, self.device, law, **vectors)
+        else:
+            time, compute, memory, overhead = time_of(operator, self.device, law)
         return Cost(time, compute, memory, 0.0, overhead, law.low, law.high)
 
     def borrowed(self, operator: Operator) -> bool:

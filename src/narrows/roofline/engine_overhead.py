@@ -40,6 +40,12 @@ PROMPTS = ("prompt", "prompt_network", "prompt_per_layer")
 seconds per layer."""
 NAMES = (*KINDS, LARGE, *ADDED, *PROMPTS)
 
+SERVERS = ("vllm", "sglang", "tensorrt-llm")
+"""Engines that serve many; the others are for one user."""
+VECTORS = ("llama.cpp", "mlx-lm", "mlc-llm")
+"""Engines that multiply few rows as vectors, without tiles (llama.cpp's mmvq.cuh and kernel_mul_mv, MLX's qmv, MLC's
+GEMV schedules)."""
+
 _KIND: dict[type, str] = {
     Gemm: "gemm",
     Experts: "experts",
