@@ -9,7 +9,6 @@ from msgspec import structs
 
 from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
-from narrows.hardware import Accelerator
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
