@@ -207,7 +207,7 @@ def step_laws(known: Fitted, parts: Parts) -> tuple[Law, ...]:
         least = {"kind": 0, "engine": LEAST_OF_ENGINE, "generation": LEAST_OF_ENGINE}.get(level, LEAST)
         if level == "any" or known.rows[level, key] < least:
             continue
-        if level == "engine" and key[1] in CHANGED:
+        if level == "engine" and isinstance(key, tuple) and key[1] in CHANGED:
             continue  # each generation has a law of its own
         for where in ("kind", "kin", "elsewhere") if level == "kind" else (level,):
             place = _place(where, key)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from narrows.accuracy.gemm import PLAIN_BANDWIDTH, PLAIN_PEAK
-from narrows.accuracy.serving_records import ServingRecord, deployed
+from narrows.accuracy.serving_records import OLD, ServingRecord, deployed
 from narrows.deployment import Deployment
 from narrows.memory.shard import binding_shard, shards
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.cost import Costs
-from narrows.roofline.engine_overhead import KINDS, VECTORS, asked_of, exposed, few, kind_of, mixture
+from narrows.roofline.engine_overhead import KINDS, NAMES, VECTORS, asked_of, exposed, few, kind_of, mixture
 from narrows.step import Batch, Plan, plan_of
 from narrows.text import BadInput, Text
 
@@ -49,11 +49,21 @@ class Work(NamedTuple):
     three: float
 
     @property
+    def launches(self) -> float:
+        """Kernels and collectives of a step."""
+        return self.terms[NAMES.index("gap")] + self.terms[NAMES.index("talk_gap")]
+
+    @property
     def measured(self) -> float:
         """Seconds: of a token, or to the first one."""
         value = self.record.tpot if self.record.tpot is not None else self.record.ttft
         assert value is not None
         return value
+
+
+def launched_eagerly(record: ServingRecord) -> bool:
+    """Whether its engine launched each kernel of a step from Python: vLLM had no CUDA graphs before 0.2.7."""
+    return record.engine == "vllm" and record.version == OLD
 
 
 class _Sums:

@@ -18,6 +18,7 @@ from narrows.roofline.engine_overhead import VECTORS, added, engine_law, factor,
 from narrows.roofline.experts import experts_law, experts_time
 from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time
+from narrows.roofline.launches import launches_of
 from narrows.roofline.measured import measured_law, measured_time
 from narrows.roofline.scan import scan_law, scan_time
 from narrows.roofline.timed import Parts
@@ -77,6 +78,8 @@ class Costs:
         self.graphs = deployment.graphs
         self.by_vectors = self.engine in VECTORS
         """Whether few rows are multiplied as vectors: see `gemm_time`."""
+        self.launches = None if bare else launches_of(deployment)
+        """How the host launches steps; None: laws of steps have that."""
         self._keys = device_keys(self.device)
         self._laws: dict[tuple[Any, ...], tuple[LawTime, Law]] = {}
 
