@@ -229,3 +229,13 @@ def test_what_was_measured_has_the_interval_of_measured_steps() -> None:
     assert steps.costs.steps is not None
     assert not any(steps.costs.borrowed(one.operator) for one in found.operators)
     assert math.isclose(found.high, steps.costs.steps.high * found.time)
+
+
+def test_without_graphs_the_launches_of_decode_show_until_tokens_hide_them() -> None:
+    model, gpu = load_model("llama-3.2-1b"), find_accelerator("h100-sxm")
+    for batch, share in ((1, 1.0), (512, 0.5)):
+        step = Batch.decode(batch, 100)
+        graphs, eager = (Estimator(deploy(model, gpu, enforce_eager=one)) for one in (False, True))
+        assert eager.costs.steps is not None
+        launches = share * 16 * eager.costs.steps.values["eager"]
+        assert math.isclose(eager.estimate(step).time - graphs.estimate(step).time, launches, rel_tol=1e-3)

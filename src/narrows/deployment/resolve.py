@@ -209,8 +209,8 @@ def _encoded(model: ModelSpec) -> list[Text]:
     rows = [row for _, row in model.cache_rows()]
     if all(isinstance(layer.mixer, Uncached) for layer, _ in model.kinds):
         raise BadInput(
-            "{model} reads all tokens at once and keeps nothing of them, so that it has no KV cache to fit; 'narrows "
-            "models' tells its size",
+            "{model} reads all tokens at once and keeps nothing of them: it has no KV cache to fit and no decode, and "
+            "narrows does not predict it; 'narrows models' tells its size",
             model=model.name,
         )
     crossed = [row for row in rows if row.encoder]

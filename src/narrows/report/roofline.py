@@ -21,6 +21,7 @@ def roofline_report(answer: Roofline) -> list[Part]:
     candidates = answer.candidates
     first = candidates[0]
     parts: list[Part] = [Paragraph(_headline(answer), "heading")]
+    parts += [Paragraph(say(text), "bad") for text in answer.cautions]
     for one in candidates:
         if len(candidates) > 1:
             parts.append(Paragraph(label(one), "heading"))

@@ -118,7 +118,7 @@ class Costs:
 
         Nothing on a host processor, whose law was measured on whole steps.
         """
-        return 0.0 if self.steps is None else added(self.steps, self.layers, batch)
+        return 0.0 if self.steps is None else added(self.steps, self.layers, batch, self.graphs)
 
     def _bare(self, operator: Operator) -> Cost:
         shape = operator.shape

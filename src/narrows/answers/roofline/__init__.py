@@ -9,6 +9,7 @@ from narrows.answers.base import command_line
 from narrows.answers.model import model_facts
 from narrows.answers.pasted import pasted_options, read_pasted
 from narrows.answers.roofline.bounds import bounds_of
+from narrows.answers.roofline.cautions import cautions, reading, unpacked
 from narrows.answers.roofline.device import with_figures
 from narrows.answers.roofline.sweep import parse_sweep
 from narrows.answers.roofline.types import Bounds, Roofline
@@ -17,11 +18,12 @@ from narrows.hardware import Accelerator, find_accelerator
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
+from narrows.roofline.change import Ask
 from narrows.roofline.collectives import host_decides
 from narrows.roofline.link import link_across
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
-from narrows.roofline.prescriptions import Ask
+from narrows.roofline.runs import weights_refused, weights_wanting
 from narrows.roofline.what_if import deployed, weights_in, with_weights
 from narrows.step import Batch, Collective
 from narrows.text import BadInput, Text
@@ -163,6 +165,7 @@ def roofline(
         **{name: getattr(found[0], name) for name in Bounds.__struct_fields__},
         others=tuple(found[1:]),
         generations=walls,
+        cautions=cautions(spec, [ask.deployment for ask in asks]),
         assumptions=_assumptions(spec, asks, notes),
         sources=_sources(spec, asks, found),
     )
@@ -196,6 +199,8 @@ def _asks(
         for name in dict.fromkeys(weights_in(one, wanted["engine"]) for one in wanted["precision"]) or [None]:
             spec, options = (model, base) if name is None else with_weights(model, base, name)
             one = deployed(spec, device, options)
+            if name is not None and weights_refused(one):
+                raise BadInput("--precision is {value}: {why}", value=name, why=next(weights_wanting(one)))
             if load.batch > one.max_num_seqs:
                 if options["max_num_seqs"] is not None:
                     raise BadInput(
@@ -233,10 +238,16 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
                 "differ by 3 to 8 times; measure yours"
             )
         )
+    if not first.deployment.graphs and first.steps.costs.steps is not None:
+        found.append(
+            Text("without CUDA graphs the launches of a decode step are taken to show as those of a short prompt do")
+        )
     if first.deployment.pipeline_parallel > 1:
         found.append(
             Text("the stages of the pipeline run one after the other; with several batches in flight they overlap")
         )
+    found += reading(model)
+    found += [text for ask in asks for text in unpacked(ask.deployment)]
     found += _links(asks)
     found += _launches(asks)
     found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))

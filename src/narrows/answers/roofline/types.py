@@ -202,6 +202,7 @@ class Roofline(Answer, frozen=True, kw_only=True):
     """The answer of `roofline`: `phases`, `operators`, … are of the first deployment, `others` are the further ones.
 
     prompt: tokens of the prompt whose prefill is asked for; batch, context: sequences and cached tokens of decode.
+    cautions: why a part of the answer is of something that does not run so, such as an engine on another's device.
     """
 
     schema: str = "narrows.roofline/1"
@@ -237,6 +238,7 @@ class Roofline(Answer, frozen=True, kw_only=True):
     naive_attention: NaiveAttention | None = None
     others: tuple[Bounds, ...] = ()
     generations: tuple[Generation, ...] = ()
+    cautions: tuple[Text, ...] = ()
 
     @property
     def candidates(self) -> tuple[Bounds, ...]:
