@@ -29,7 +29,7 @@ AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
 
 
 class EagerFact(msgspec.Struct, frozen=True):
-    """One decode step of `batch` sequences with `context` tokens: seconds without graphs, and with them (None: unknown).
+    """One decode step of `batch` sequences with `context` tokens: seconds without graphs and with (None: unknown).
 
     model: of the catalogue; quantization: `awq`, or none. note: what the source says of it.
     """

@@ -16,6 +16,7 @@ from narrows.accuracy.serving_fit import (
     fitted,
     fitted_parts,
     group_of,
+    is_server,
     left_out,
     predicted,
 )
@@ -173,10 +174,14 @@ lie inside."""
 
 
 def interval_of(one: Work, level: str) -> Spread:
-    """The interval of a prediction that this level made."""
+    """The interval of a prediction that this level made.
+
+    An engine for one user that taught the laws nothing is as far from them as other devices are.
+    """
     if level in ("any", "kind"):
         keys = device_keys(device_of(one.record.device))
-        level = level if SERVED in keys else "kin" if KIN in keys else "elsewhere"
+        known = level if SERVED in keys else "kin" if KIN in keys else "elsewhere"
+        level = known if is_server(one) else "elsewhere"
     return spreads()[one.kind, level]
 
 
@@ -197,10 +202,10 @@ def step_laws(known: Fitted, parts: Parts) -> tuple[Law, ...]:
     """The values as laws of steps; those that rest on few rows are left to the level above."""
     intervals = spreads()
     sources: dict[tuple[str, Any], set[str]] = {}
-    for rows, is_server in ((parts.servers, True), (parts.prompts, True), (parts.alone, False)):
+    for rows, servers in ((parts.servers, True), (parts.prompts, True), (parts.alone, False)):
         for one in rows:
             for level, key_of in LEVELS:
-                if is_server or level in OF_ENGINES:
+                if servers or level in OF_ENGINES:
                     sources.setdefault((level, key_of(one)), set()).add(one.record.source)
     found = []
     for (level, key), value in known.values.items():

@@ -83,6 +83,11 @@ CHANGED = ("llama.cpp",)
 """Engines for one user whose kernels of `OLD` are not today's: CUDA graphs and better vector kernels came in 2024."""
 
 
+def is_server(one: Work) -> bool:
+    """Whether a row is of an engine that servers were measured with, and not of an old version for one user."""
+    return one.record.engine in SERVERS and one.record.table != "batch-1"
+
+
 def engine_key(one: Work) -> Hashable:
     """An engine, for dense models or mixtures of experts."""
     engine = one.record.engine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from functools import cache
 from typing import Any, Literal
 
@@ -150,6 +151,7 @@ def deployed(record: ServingRecord) -> Deployment:
         record.model,
         record.device,
         record.engine,
+        record.version if record.engine == "vllm" and re.fullmatch(r"0(\.\d+){1,2}", record.version) else "",
         record.tensor_parallel,
         record.attention_data_parallel,
         record.expert_parallel,
@@ -158,7 +160,7 @@ def deployed(record: ServingRecord) -> Deployment:
 
 
 @cache
-def _deployed(model: str, device: str, engine: str, tp: int, dp: int, ep: int, kv: str) -> Deployment:
+def _deployed(model: str, device: str, engine: str, version: str, tp: int, dp: int, ep: int, kv: str) -> Deployment:
     # llama.cpp's whole files are GGUF too
     gguf = _served()[model].get("quantization", {}).get("gguf", "F16" if engine == "llama.cpp" else None)
     if gguf is not None and engine != "llama.cpp":
@@ -167,7 +169,7 @@ def _deployed(model: str, device: str, engine: str, tp: int, dp: int, ep: int, k
     return deploy(
         served_model(model),
         device_of(device),
-        engine="llama.cpp" if gguf is not None else "vllm",
+        engine="llama.cpp" if gguf is not None else f"vllm=={version}" if version else "vllm",
         tensor_parallel=1 if layers_only else tp,
         pipeline_parallel=tp if layers_only else 1,
         kv_cache_dtype=kv,

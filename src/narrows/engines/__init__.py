@@ -47,6 +47,7 @@ class _Facts(msgspec.Struct, frozen=True):
     whole_prompts: tuple[Since[bool], ...]
     chunk_above: tuple[Since[tuple[int, int]], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
+    experts_padded_to: tuple[Since[int], ...]
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
 
@@ -67,6 +68,7 @@ _BY_VERSION = (
     "whole_prompts",
     "chunk_above",
     "tokens_as_concurrency",
+    "experts_padded_to",
     "scheduler_defaults",
 )
 """Facts that hold from a version on."""

@@ -51,6 +51,8 @@ class Engine(msgspec.Struct, frozen=True):
     whole_prompts: a step takes whole prompts, so the profiled batch is max_model_len tokens; above `chunk_above[0]`
         tokens prompts are cut, into steps of `chunk_above[1]` tokens.
     tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
+    experts_padded_to: rows that each expert of a rank is filled up to where weights are FP8 in blocks, used or not, and
+        its weights are read; 0: only experts with rows cost anything.
     measured: the version is not newer than the newest whose logs the memory law was scored on.
     sources: fact → where it is from. assumptions: what had to be assumed about the version.
     """
@@ -77,6 +79,7 @@ class Engine(msgspec.Struct, frozen=True):
     as_of: str
     sources: dict[str, str]
     assumptions: tuple[Text, ...] = ()
+    experts_padded_to: int = 0
 
     @property
     def label(self) -> str:

@@ -114,7 +114,7 @@ class Estimator:
         low, high = max(found.low, law.low * host), max(found.high, law.high * host)
         if host <= found.time:
             return structs.replace(found, low=low, high=high, launched=count)
-        shares: dict[Cause, float] = {cause: 0.0 for cause in CAUSES} | {"overhead": host}
+        shares: dict[Cause, float] = dict.fromkeys(CAUSES, 0.0) | {"overhead": host}
         extra = host - found.time + found.overhead
         return structs.replace(
             found, time=host, low=low, high=high, overhead=extra, shares=shares, bound="overhead", launched=count

@@ -41,10 +41,10 @@ class TurningPoint(msgspec.Struct, frozen=True):
 
     decode_compute: batch from which the linear layers of decode are compute-bound. decode_kv_batch,
     decode_kv_context: from where KV traffic exceeds weight traffic. decode_state_batch: from where traffic of the
-    state of recurrences does, which does not grow with the context (where there is any). decode_launches: batch from
-    which a step whose kernels are launched one by one takes the device longer than the host. prefill_compute: prompt from
-    which prefill is compute-bound. by_peaks: the same by peak and bandwidth alone, without efficiencies. fits: whether
-    memory holds that much; None where the question does not arise.
+    state of recurrences does, which does not grow with the context (where there is any). decode_launches: batch
+    from which a step whose kernels are launched one by one takes the device longer than the host. prefill_compute:
+    prompt from which prefill is compute-bound. by_peaks: the same by peak and bandwidth alone, without
+    efficiencies. fits: whether memory holds that much; None where the question does not arise.
     """
 
     name: Turn

@@ -238,10 +238,6 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
                 "differ by 3 to 8 times; measure yours"
             )
         )
-    if not first.deployment.graphs and first.steps.costs.steps is not None:
-        found.append(
-            Text("without CUDA graphs the launches of a decode step are taken to show as those of a short prompt do")
-        )
     if first.deployment.pipeline_parallel > 1:
         found.append(
             Text("the stages of the pipeline run one after the other; with several batches in flight they overlap")

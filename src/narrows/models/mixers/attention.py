@@ -20,9 +20,10 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
 
     window: tokens a query can see, itself included (None: all). output_gate: the query projection also makes a gate
     (Qwen3-Next). qk_norm: an RMS norm of head_dim on queries and keys; qk_norm_heads: with a weight for every head;
-    qk_norm_bias: a LayerNorm. sinks: one learned logit per head (gpt-oss). inner_norm: a norm before the output
-    projection (BitNet). borrowed: keys and values are those of an earlier layer (kept: which engines keep here once
-    more, Hunyuan Large); k_is_v: values are the keys before their norm (Gemma 4). chunked: the window is a chunk that
+    qk_norm_across: over all heads at once (OLMo 2, MiniMax M2); qk_norm_bias: a LayerNorm. sinks: one learned logit per
+    head (gpt-oss). inner_norm: a norm before the output projection (BitNet). borrowed: keys and values are those of an
+    earlier layer (kept: which engines keep here once more, Hunyuan Large); k_is_v: values are the keys before their
+    norm (Gemma 4). chunked: the window is a chunk that
     queries do not look beyond (Llama 4). value_dim: width of
     a value head where it is not that of a key (MiMo V2; 0: the same). gate: a projection of its own gates the output,
     once per "head" or per "channel" (Laguna). output: width of the output where it is not that of the input (Zamba).
@@ -41,6 +42,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     qk_norm: bool = False
     qk_norm_heads: bool = False
     qk_norm_bias: bool = False
+    qk_norm_across: bool = False
     sinks: bool = False
     output_gate: bool = False
     inner_norm: bool = False

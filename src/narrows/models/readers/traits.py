@@ -23,7 +23,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """One architecture.
 
     kv_heads, head_dim: defaults (None: as many as heads; hidden ÷ heads). qk_norm: a norm on queries and keys, of
-    one head or (qk_norm_heads) of all, with a bias or without. norms: around the parts of a layer.
+    one head or (qk_norm_heads) of all, over each or (qk_norm_across) over all at once, with a bias or without.
+    norms: around the parts of a layer.
     norms_bias: they and the final norm are LayerNorms with a bias. window: the default of `sliding_window` where the
     architecture has windows. full_every: every n-th layer sees everything (0: every layer slides).
     """
@@ -36,6 +37,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     mlp_bias: Switch = False
     qk_norm: Switch = False
     qk_norm_heads: bool = False
+    qk_norm_across: bool = False
     qk_norm_bias: bool = False
     gated: bool = True
     inner_norms: bool = False
@@ -86,6 +88,7 @@ def attention_of(c: Fields, traits: Traits, **rest: Any) -> Attention:
         out_bias=on(c, traits.out_bias),
         qk_norm=on(c, traits.qk_norm),
         qk_norm_heads=traits.qk_norm_heads,
+        qk_norm_across=traits.qk_norm_across,
         qk_norm_bias=traits.qk_norm_bias,
         inner_norm=traits.inner_norms,
         **rest,
