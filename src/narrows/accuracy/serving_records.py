@@ -19,6 +19,12 @@ from narrows.text import BadInput
 
 Table = Literal["silicon", "vllm-bench", "trtllm-static", "batch-1", "llama.cpp"]
 
+OLD = "Oct-Nov 2023"
+"""Version of what mlc-ai/llm-perf-bench measured: vLLM without CUDA graphs, llama.cpp before its vector kernels."""
+
+BY_LAYERS = ("llama.cpp", "exllama", "exllamav2", "autoawq")
+"""Engines that give each of several devices whole layers, one after another (AutoAWQ by `device_map`)."""
+
 
 class ServingRecord(msgspec.Struct, frozen=True):
     """One measurement of a table of servers or of an engine for one user.
@@ -155,10 +161,11 @@ def deployed(record: ServingRecord) -> Deployment:
 
 @cache
 def _deployed(model: str, device: str, engine: str, version: str, tp: int, dp: int, ep: int, kv: str) -> Deployment:
-    gguf = _served()[model].get("quantization", {}).get("gguf")
+    # llama.cpp's whole files are GGUF too
+    gguf = _served()[model].get("quantization", {}).get("gguf", "F16" if engine == "llama.cpp" else None)
     if gguf is not None and engine != "llama.cpp":
         raise BadInput("{engine} runs no GGUF files", engine=engine)
-    layers_only = gguf is not None and tp > 1
+    layers_only = engine in BY_LAYERS and tp > 1
     return deploy(
         served_model(model),
         device_of(device),

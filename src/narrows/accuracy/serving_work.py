@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from narrows.accuracy.gemm import PLAIN_BANDWIDTH, PLAIN_PEAK
-from narrows.accuracy.serving_records import ServingRecord, deployed
+from narrows.accuracy.serving_records import OLD, ServingRecord, deployed
 from narrows.deployment import Deployment
 from narrows.memory.shard import binding_shard, shards
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.cost import Costs
-from narrows.roofline.engine_overhead import KINDS, asked_of, exposed, few, kind_of, mixture
+from narrows.roofline.engine_overhead import KINDS, NAMES, VECTORS, asked_of, exposed, few, kind_of, mixture
 from narrows.step import Batch, Chunk, Plan, plan_of
 from narrows.text import BadInput, Text
 
@@ -54,11 +54,21 @@ class Work(NamedTuple):
     three: float
 
     @property
+    def launches(self) -> float:
+        """Kernels and collectives of a step."""
+        return self.terms[NAMES.index("gap")] + self.terms[NAMES.index("talk_gap")]
+
+    @property
     def measured(self) -> float:
         """Seconds: of a token, or to the first one."""
         value = self.record.tpot if self.record.tpot is not None else self.record.ttft
         assert value is not None
         return value
+
+
+def launched_eagerly(record: ServingRecord) -> bool:
+    """Whether its engine launched each kernel of a step from Python: vLLM had no CUDA graphs before 0.2.7."""
+    return record.engine == "vllm" and record.version == OLD
 
 
 class _Sums:
@@ -135,6 +145,7 @@ def works(records: Sequence[ServingRecord]) -> tuple[tuple[Work, ...], tuple[Unw
             plan, costs = plan_of(deployment), Costs(deployment, bare=True)
             # its own collectives; of TensorRT-LLM's attention, measured apart, servers show nothing
             costs.library = group[0].engine
+            costs.by_vectors = group[0].engine in VECTORS
             for part, of in ((True, _decodes), (False, _prompts)):
                 chosen = [one for one in group if (one.tpot is not None) is part]
                 if chosen:

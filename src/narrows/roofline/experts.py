@@ -23,6 +23,7 @@ from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
 from narrows.roofline.arithmetic import joined, larger, resident_share
 from narrows.roofline.devices import architecture, memory_family
+from narrows.roofline.gemm import VECTOR_ROWS
 from narrows.roofline.timed import Parts
 from narrows.step import Experts, Operator
 
@@ -53,12 +54,20 @@ def format_of(shape: Experts) -> str:
     return "fp4"
 
 
-def experts_time(operator: Operator, device: Accelerator, law: Law, cold: bool = True, padded: int = 0) -> Parts:
+def experts_time(
+    operator: Operator,
+    device: Accelerator,
+    law: Law,
+    cold: bool = True,
+    padded: int = 0,
+    by_vectors: bool = False,
+) -> Parts:
     """Seconds of the routed experts of one layer on one rank (`operator.shape`, an Experts) on a device.
 
     law: of `experts_law`. cold: weights come from device memory, as in a step, where every layer has its own;
     benchmarks find few weights in L2 again (cold=False). padded: rows that every expert of the rank is filled up to,
-    touched or not (of `padding`); 0: only touched experts cost anything. Fields of the shape may be numpy arrays.
+    touched or not (of `padding`); 0: only touched experts cost anything. by_vectors: the engine has kernels for up to
+    VECTOR_ROWS tokens that fill no tiles. Fields of the shape may be numpy arrays.
     Raises BadInput where the device states no peak for the precision; TypeError where the shape is not experts'.
     """
     shape, value = _shape(operator), law.values
@@ -78,6 +87,9 @@ def experts_time(operator: Operator, device: Accelerator, law: Law, cold: bool =
     compute = compute * (1 + value["narrow"] / shape.intermediate)
     if device.sm_count and not device.is_cpu:
         compute = compute * (1 + value["wave"] * device.sm_count * TILE_ELEMENTS / (filled * shape.hidden))
+    if by_vectors:
+        alone = operator.flops / (value["peak"] * device.peak(operator.precision))
+        compute = compute + (shape.tokens <= VECTOR_ROWS) * (alone - compute)
     elsewhere = larger(shape.tokens * shape.top_k - rows, 0.0)
     passing = rows + elsewhere * value["elsewhere"]
     activations = shape.tokens * shape.hidden + passing * (shape.matrices * shape.intermediate + 2 * shape.hidden)
