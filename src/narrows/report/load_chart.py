@@ -92,7 +92,7 @@ def _row(one: LoadStage) -> dict[str, Any]:
     return {
         "stage": stage_name(one.name),
         "begin": one.begins,
-        "end": one.begins + one.time.value,
+        "end": one.ends,
         "kind": kind,
         "note": " · ".join(parts),
     }
