@@ -572,7 +572,7 @@ def test_a_full_disk_is_told_and_nothing_stays(tmp_path: Path, monkeypatch: pyte
         measure_load(make=64 * MIB, scratch=str(tmp_path))
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(load_source, "room", lambda folder, most: 1 * MIB)
-    with pytest.raises(BadInput, match="too little for --make"):
+    with pytest.raises(BadInput, match="wants that and 256 MiB left over"):
         measure_load(make=64 * MIB, scratch=str(tmp_path))
     with pytest.raises(BadInput, match="make at least"):
         measure_load(make=MIB, scratch=str(tmp_path))

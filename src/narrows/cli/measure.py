@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
@@ -13,14 +17,40 @@ from narrows.report.i18n import _, say
 from narrows.text import Text
 
 
-def _watching() -> Callable[[float, Text], None]:
-    """What is told how far the probes are: a bar on a terminal."""
-    if not sys.stderr.isatty():
-        return lambda share, stage: None
-    from narrows.cli.progress import Bar
+@contextmanager
+def _watching() -> Iterator[Callable[[float, Text], None]]:
+    """What is told how far the probes are: a bar on a terminal, gone before anything else is said.
 
-    bar = Bar(100, _("measuring"))
-    return lambda share, stage: bar.to(round(100 * share), 100, say(stage))
+    An interruption counts even where a library that is being imported swallows it: the next step asks again.
+    """
+    asked = False
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        signal.default_int_handler(number, frame)
+
+    bar = None
+    if sys.stderr.isatty():
+        from narrows.cli.progress import Bar
+
+        bar = Bar(100, _("measuring"))
+
+    def told(share: float, stage: Text) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        if bar is not None:
+            bar.to(round(100 * share), 100, say(stage))
+
+    mine = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, interrupted) if mine else None
+    try:
+        yield told
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, before)
+        if bar is not None:
+            bar.close()
 
 
 def _drawable(plot: str | None) -> None:
@@ -45,16 +75,17 @@ def _machine(
     from narrows.answers.measure import measure_machine
 
     _drawable(plot)
-    answer = measure_machine(
-        device=device,
-        scratch=scratch,
-        disk=not no_disk,
-        seconds=seconds,
-        beside=datasheet,
-        store=not no_store,
-        force=force,
-        progress=_watching(),
-    )
+    with _watching() as told:
+        answer = measure_machine(
+            device=device,
+            scratch=scratch,
+            disk=not no_disk,
+            seconds=seconds,
+            beside=datasheet,
+            store=not no_store,
+            force=force,
+            progress=told,
+        )
     emit(answer, as_json)
     if plot is not None:
         from narrows.report.charts import save
@@ -78,16 +109,17 @@ def _model(
     from narrows.answers.measure_model import measure_model
 
     _drawable(plot)
-    answer = measure_model(
-        model,
-        device=device,
-        precision=precision,
-        prompt=prompt,
-        batch=batch,
-        context=context,
-        seconds=seconds,
-        progress=_watching(),
-    )
+    with _watching() as told:
+        answer = measure_model(
+            model,
+            device=device,
+            precision=precision,
+            prompt=prompt,
+            batch=batch,
+            context=context,
+            seconds=seconds,
+            progress=told,
+        )
     emit(answer, as_json)
     if plot is not None:
         from narrows.report.charts import save
@@ -104,7 +136,8 @@ def _load(path: str | None, make: str | None, most: str | None, as_json: bool, p
     for name, given in (("make", make), ("most", most)):
         if given is not None:
             options[name] = size("--" + name, given)
-    answer = measure_load(path, progress=_watching(), **options)
+    with _watching() as told:
+        answer = measure_load(path, progress=told, **options)
     emit(answer, as_json)
     if plot is not None:
         from narrows.report.charts import save
@@ -166,7 +199,7 @@ def _commands() -> list[click.Command]:
                 multiple=True,
                 help=_("Length of a prefill. Default: 32, 128, 512."),
             ),
-            option("--batch", metavar="N", type=int, multiple=True, help=_("Sequences that decode. Default: 1 to 32.")),
+            option("--batch", metavar="N", type=int, multiple=True, help=_("Sequences that decode. Default: 1 to 64.")),
             option(
                 "--context", metavar="TOKENS", type=int, multiple=True, help=_("Cached tokens. Default: 128, 1024.")
             ),
