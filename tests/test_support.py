@@ -13,7 +13,7 @@ from narrows.engines.support import What, platform_of, support
 from narrows.hardware import accelerators, find_accelerator
 from narrows.models import load_model
 from narrows.precision import FORMATS, Scheme
-from narrows.precision.floats import Fp8Scaled, Nvfp4
+from narrows.precision.floats import Fp8Scaled, Mxfp4, Nvfp4
 from narrows.precision.integers import Awq, Int8Scaled
 from narrows.roofline.runs import wanting
 from narrows.step.arithmetic import of_scheme, plain
@@ -50,6 +50,7 @@ def way(engine: str, what: What, gpu: str) -> str | None:
         ("vllm", "nvfp4", "b200-sxm", "native"),
         ("vllm", "nvfp4", "h100-sxm", "weight-only"),
         ("sglang", "nvfp4", "h100-sxm", "none"),
+        ("vllm", "mxfp4", "t4", "none"),
         ("vllm", "fp8 kv", "a10", "native"),
         ("vllm", "fp8 kv", "v100-sxm2-32gb", "none"),
         ("vllm", "fp8 kv", "epyc-9654", "none"),
@@ -81,6 +82,7 @@ SCHEMES: tuple[tuple[What, Scheme], ...] = (
     ("int8", Int8Scaled()),
     ("awq", Awq(4, 128)),
     ("nvfp4", Nvfp4()),
+    ("mxfp4", Mxfp4()),
 )
 
 

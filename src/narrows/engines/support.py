@@ -18,7 +18,9 @@ from narrows.hardware import Accelerator
 Way = Literal["native", "weight-only", "plugin", "none"]
 """native: as such. weight-only: unpacked to 16 bits before products, so that bytes fall and FLOPs do not. plugin: by
 another project. none: not at all."""
-What = Literal["device", "fp8", "int8", "awq", "gptq", "nvfp4", "fp8 kv", "speculative decoding", "prefix caching"]
+What = Literal[
+    "device", "fp8", "int8", "awq", "gptq", "nvfp4", "mxfp4", "fp8 kv", "speculative decoding", "prefix caching"
+]
 
 
 class Support(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,10 +65,10 @@ def reading(model: ModelSpec) -> Iterator[Text]:
     """What a prompt is to the model."""
     if encoded(model):
         yield Text("the prompt is what the encoder reads; the decoder starts with one token")
-    towers = [tower.name for tower in model.towers if tower.served and not tower.reads]
-    if towers:
-        yield Text(
-            "prompts are text alone, nothing is read by {towers}: pictures and sounds add tokens to the prompt and "
-            "work of their own",
-            towers=", ".join(towers),
-        )
+    for tower in model.towers:
+        if tower.served and not tower.reads:
+            yield Text(
+                "prompts are text alone: the {tower} reads nothing; what it reads adds tokens to the prompt, and work "
+                "of its own",
+                tower=Text(tower.name),
+            )
