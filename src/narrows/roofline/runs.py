@@ -97,7 +97,7 @@ def weights_refused(deployment: Deployment) -> bool:
 
 
 def _cache(deployment: Deployment) -> Iterator[Text]:
-    if deployment.kv.bits >= 16 or deployment.model.precision.dtype == deployment.kv:
+    if deployment.kv.bits >= 16:
         return
     engine, device = deployment.engine, deployment.accelerator
     found = support(engine, "fp8 kv", device)

@@ -249,7 +249,8 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
     found += [text for ask in asks for text in unpacked(ask.deployment)]
     found += _links(asks)
     found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
-    return tuple(dict.fromkeys(found))
+    first_said = cautions(model, [ask.deployment for ask in asks])
+    return tuple(text for text in dict.fromkeys(found) if text not in first_said)
 
 
 def _links(asks: Sequence[Ask]) -> Iterator[Text]:
