@@ -155,6 +155,9 @@ def roofline(
     walls: tuple[Generation, ...] = ()
     if generations:
         walls = memory_wall(first.model, first.options, load, tuple(device.id for device in devices))
+        notes.append(
+            Text("generations are compared as if {engine} ran on all of them", engine=first.deployment.engine.label)
+        )
     return Roofline(
         command=command,
         model=model_facts(spec, load.length, first.deployment.kv),
