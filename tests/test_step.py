@@ -247,6 +247,37 @@ def test_replicas_of_attention_bring_all_their_tokens_to_the_experts() -> None:
     assert found["experts.combine"].shape == Collective("reduce_scatter", 8, 128 * 2048 * 2)
 
 
+def test_beyond_as_many_replicas_as_a_token_has_experts_copies_go_to_the_ranks_that_hold_them() -> None:
+    model = load_model("Qwen/Qwen3-30B-A3B")
+    deployment = deployed(model, expert_parallel=32, attention_data_parallel=32)
+    found = by_name(operators_of(deployment, Batch.decode(16, 1000)))
+    copies = 32 * (1 - (31 / 32) ** 8)
+    assert 7 < copies < 8
+    back = found["experts.combine"].shape
+    assert isinstance(back, Collective)
+    assert (back.op, back.ranks) == ("all_to_all", 32)
+    assert back.message == 16 * round(copies * 2048 * 2)
+    assert found["experts.dispatch"].shape == back  # weights in 16 bits are multiplied in 16 bits
+
+
+def test_copies_of_tokens_travel_in_the_precision_in_which_they_are_multiplied() -> None:
+    deployment = deployed("deepseek-ai/DeepSeek-V3", "h200-sxm", expert_parallel=32, attention_data_parallel=32)
+    found = {o.name: o.shape for o in operators_of(deployment, Batch.decode(64, 1000))}
+    sent, back = found["experts.dispatch"], found["experts.combine"]
+    assert isinstance(sent, Collective)
+    assert isinstance(back, Collective)
+    assert back.message == pytest.approx(2 * sent.message, rel=1e-4)
+
+
+def test_a_norm_over_all_heads_adds_up_squares_over_ranks_and_one_per_head_does_not() -> None:
+    across = operators_of(deployed("MiniMaxAI/MiniMax-M2.7", tp=8), Batch.decode(16, 100))
+    found = next(o for o in across if o.name == "attention.norm_all_reduce")
+    assert (found.count, found.shape) == (62, Collective("all_reduce", 8, 16 * 8))
+    for model, tp in (("MiniMaxAI/MiniMax-M2.7", 1), ("Qwen/Qwen3-30B-A3B", 4)):
+        operators = operators_of(deployed(model, "b200-sxm", tp), Batch.decode(16, 100))
+        assert "attention.norm_all_reduce" not in {o.name for o in operators}
+
+
 def test_experts_that_are_not_there_cannot_be_shared_out() -> None:
     with pytest.raises(BadInput, match="has no experts"):
         deployed(LLAMA, attention_data_parallel=2)

@@ -128,6 +128,7 @@ _DEPLOY = {
     "kv_cache_memory_bytes": "kv_cache_memory_bytes",
     "quantization": "quantization",
     "device_memory": "memory",
+    "memory_in_use": "memory_in_use",
     "cache_type_v": "cache_type_v",
     "swa_full": "swa_full",
     "page_size": "page_size",
@@ -155,6 +156,7 @@ def fit(
     kv_cache_memory_bytes: int | None = None,
     quantization: str | None = None,
     memory: int | None = None,
+    memory_in_use: int | None = None,
     cloud: str | None = None,
     assume: str | None = None,
     cache_type_v: str | None = None,
@@ -167,7 +169,8 @@ def fit(
 
     batch: sequences at once (None: as many as fit). max_len: tokens per sequence, prompt and answer (None: the
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
-    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. page_size,
+    memory: usable bytes per device in place of the catalogue's. memory_in_use: bytes of each device that other
+    processes hold when the engine starts (nvidia-smi shows them). cache_type_v, swa_full: of llama.cpp. page_size,
     max_total_tokens: of SGLang. progress: told (headers read, headers in all) while files are read. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
@@ -192,6 +195,7 @@ def fit(
         "kv_cache_memory_bytes": kv_cache_memory_bytes,
         "quantization": quantization,
         "memory": memory,
+        "memory_in_use": memory_in_use,
         "cloud": cloud,
         "assume": assume,
         "cache_type_v": cache_type_v,
@@ -351,7 +355,7 @@ def _candidate(
         serve_command=serve_command(deployment, options, pasted, mends[0].change if mends else "", load),
         kv_cache_available=begun.kv,
         max_concurrency=round(room.concurrency, 4),
-        rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable),
+        rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable - deployment.memory_in_use),
         usd_per_hour=price.usd_per_hour if price else None,
         instance=price.label if price else None,
         price_as_of=price.as_of if price else None,

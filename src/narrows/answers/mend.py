@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from narrows.deployment import Deployment, check_split, deploy
 from narrows.hardware import accelerators, cheapest
 from narrows.memory import Capacity, capacity, start
 from narrows.text import BadInput, Text
-from narrows.units import usd
+from narrows.units import binary, usd
 
 
 class Mend(msgspec.Struct, frozen=True):
@@ -62,7 +62,8 @@ def mends_of(
     if room.in_memory >= load and room.max_batch >= load:
         # it would fit, but the engine does not start: too little stays free outside its share
         flag = deployment.engine.gpu_memory_utilization_flag
-        for percent in range(int(deployment.utilization * 100) - 1, 49, -1):
+        least = 5 if deployment.memory_in_use else 50
+        for percent in range(int(deployment.utilization * 100) - 1, least - 1, -1):
             found = tried(
                 f"{flag} {percent / 100:g}", Text("leaves more outside the engine's share"), utilization=percent / 100
             )
@@ -70,6 +71,7 @@ def mends_of(
                 yield found
                 break
         yield from _some(tried("--enforce-eager", Text("without CUDA graphs; decode is slower"), enforce_eager=True))
+    yield from _beside_others(deployment, tried)
     if deployment.engine.name == "sglang" and room.in_memory < load:
         from narrows.memory.sglang import roomy_fraction
 
@@ -128,6 +130,22 @@ def mends_of(
             break
 
 
+def _beside_others(deployment: Deployment, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
+    """Where others hold memory: a share that holds them too, in versions that count them; or without them."""
+    held, flag = deployment.memory_in_use, deployment.engine.gpu_memory_utilization_flag
+    if not held:
+        return
+    if deployment.others_inside and deployment.engine.name == "vllm":
+        text = Text("the share of others ({held}) and its own together: this version counts both", held=binary(held))
+        for percent in range(int(deployment.utilization * 100) + 1, 98):
+            found = tried(f"{flag} {percent / 100:g}", text, utilization=percent / 100)
+            if found:
+                yield found
+                break
+    text = Text("without what others hold of the device ({held})", held=binary(held))
+    yield from _some(tried("--memory-in-use 0", text, memory_in_use=None))
+
+
 def _some(found: Mend | None) -> Iterator[Mend]:
     if found is not None:
         yield found
@@ -169,7 +187,8 @@ def _hardware(
         changed: dict[str, Any] = {"max_length": length, "tensor_parallel": tp, "pipeline_parallel": pp}
         if usual_share:
             changed["utilization"] = None
-        one = deploy(model, device, **{**options, **changed})
+        # what others hold is of this device
+        one = deploy(model, device, **{**options, "memory_in_use": None, **changed})
         left = capacity(one, load)
         if start(one).stage != "started" or left.max_batch <= (best.max_batch if best else 0):
             continue

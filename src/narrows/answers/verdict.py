@@ -52,6 +52,21 @@ def starts_of(deployment: Deployment, begun: Start, room: Capacity, load: int) -
 
 def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdict) -> Text:
     """Why, in one sentence with the figures that decide."""
+    if verdict == "the engine does not start" and deployment.memory_in_use:
+        return _held(deployment, room)
+    if verdict == "weights do not fit" and deployment.memory_in_use:
+        kept = reserve(deployment)
+        return Text(
+            "weights take {weights} and the engine's reserve {reserve}, and other processes hold {held}, of {usable} "
+            "of one {gpu}, of which {engine} may use {budget}",
+            weights=binary(room.shard.weights),
+            reserve=binary(kept.claimed),
+            held=binary(deployment.memory_in_use),
+            usable=binary(deployment.usable),
+            budget=binary(share_of(deployment, kept)),
+            engine=deployment.engine.name,
+            gpu=deployment.accelerator.name,
+        )
     if verdict == "weights do not fit":
         kept = reserve(deployment)
         return Text(
@@ -100,4 +115,32 @@ def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdic
         length=deployment.max_length,
         needed=binary(needed),
         pool=binary(room.pool),
+    )
+
+
+def _held(deployment: Deployment, room: Capacity) -> Text:
+    """Why an engine does not start beside others, by the law of its version."""
+    figures = {
+        "held": binary(deployment.memory_in_use),
+        "usable": binary(deployment.usable),
+        "share": f"{deployment.utilization:g}",
+        "budget": binary(share_of(deployment, reserve(deployment))),
+        "engine": deployment.engine.label,
+    }
+    if deployment.engine.checks_free:
+        return Text(
+            "other processes hold {held} of {usable}: {engine} refuses to start where less is free than its share, "
+            "{budget} ({share})",
+            **figures,
+        )
+    if deployment.others_inside:
+        return Text(
+            "other processes hold {held} of {usable}, and what the engine takes for its share of {share} does not fit "
+            "beside them",
+            **figures,
+        )
+    return Text(
+        "other processes hold {held} of {usable}: {engine} does not see them, and what it takes for its share, "
+        "{budget} ({share}), does not fit beside them",
+        **figures,
     )

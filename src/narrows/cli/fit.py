@@ -14,8 +14,10 @@ from narrows.text import BadInput
 def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.fit import fit
 
-    for name in ("memory", "kv_cache_memory_bytes"):
-        if options[name] is not None:
+    for name in ("memory", "memory_in_use", "kv_cache_memory_bytes"):
+        if name == "memory_in_use" and options[name] is not None and options[name].strip() == "0":
+            options[name] = 0
+        elif options[name] is not None:
             from narrows.units import size
 
             options[name] = size("--" + name.replace("_", "-"), options[name])
@@ -108,6 +110,11 @@ command = Command(
             "--memory",
             metavar="SIZE",
             help=_("Usable memory per device, such as 44.4GiB, in place of the catalogue's."),
+        ),
+        option(
+            "--memory-in-use",
+            metavar="SIZE",
+            help=_("Memory of each device that others hold when the engine starts, such as 5GiB (see nvidia-smi)."),
         ),
         option("--ctx-size", type=int, help=_("llama.cpp: tokens of all slots together, in place of --max-len.")),
         option("--parallel", type=int, help=_("llama.cpp: slots, sequences at once.")),

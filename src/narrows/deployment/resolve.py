@@ -15,12 +15,13 @@ from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
-from narrows.models.mixers import Uncached
+from narrows.models.mixers import LatentAttention, Uncached
 from narrows.models.named import stored_by_name
 from narrows.precision import FORMATS, Format, format_of
 from narrows.precision.named import named_scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.text import BadInput, Text
+from narrows.units import binary
 
 MOST_LENGTH = 2**31 - 1
 
@@ -62,6 +63,8 @@ class Deployment(msgspec.Struct, frozen=True):
     """Ranks of a stage over which experts are shared out one by one; the other ranks cut each expert's width."""
     attention_data_parallel: int = 1
     """Replicas of all but the experts, each with sequences of its own and `tensor_parallel` ranks."""
+    memory_in_use: int = 0
+    """Bytes of each device that other processes hold when the engine starts."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -78,6 +81,16 @@ class Deployment(msgspec.Struct, frozen=True):
     def budget(self) -> int:
         """Bytes per device that the engine claims."""
         return int(self.usable * self.utilization)
+
+    @property
+    def others_inside(self) -> int:
+        """Bytes of other processes that come out of what the engine claims."""
+        return self.memory_in_use if self.engine.others_in_budget else 0
+
+    @property
+    def others_outside(self) -> int:
+        """Bytes of other processes that lie beside what the engine claims."""
+        return self.memory_in_use - self.others_inside
 
 
 def deploy(
@@ -103,6 +116,7 @@ def deploy(
     max_total_tokens: int | None = None,
     expert_parallel: int = 1,
     attention_data_parallel: int = 1,
+    memory_in_use: int | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -113,6 +127,7 @@ def deploy(
     device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
     kv_cache_dtype is a type of GGML: the type of values, and windows kept whole. page_size, max_total_tokens: of
     SGLang: tokens of a page, and of its pool at most. expert_parallel, attention_data_parallel: see `Deployment`.
+    memory_in_use: bytes of each device that others hold when the engine starts.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -136,6 +151,13 @@ def deploy(
         raise BadInput("--cache-type-v and --swa-full are options of llama.cpp; add --engine llama.cpp")
     if isinstance(model.precision.scheme, PerTensor) and not llama:
         assumptions.append(Text("the memory of {engine} was not scored on GGUF files", engine=facts.name))
+    if not facts.latent_cache and any(isinstance(layer.mixer, LatentAttention) for layer, _ in model.kinds):
+        assumptions.append(
+            Text(
+                "{engine} keeps keys and values of every head, padded to 256, in place of the latent",
+                engine=facts.label,
+            )
+        )
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
     check_experts(model, tp, expert_parallel, attention_data_parallel)
@@ -165,10 +187,13 @@ def deploy(
     elif page_size is not None or max_total_tokens is not None:
         raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
     length = _length(model, max_length, assumptions)
-    if facts.name == "vllm" and max_num_seqs is not None and max_num_batched_tokens is not None:
-        _one_token_each(
-            whole("--max-num-seqs", max_num_seqs), whole("--max-num-batched-tokens", max_num_batched_tokens)
-        )
+    sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)
+    if facts.name == "vllm" and max_num_batched_tokens is not None:
+        step = whole("--max-num-batched-tokens", max_num_batched_tokens)
+        if max_num_seqs is not None:
+            _one_token_each(sequences, step)
+        elif step < sequences:
+            sequences = _within(step, sequences, facts, assumptions)
     weights_dtype = _dtype(model, dtype, assumptions)
     return Deployment(
         model=model,
@@ -182,10 +207,10 @@ def deploy(
         kv_v=cache_v if llama else None,
         swa_full=swa_full,
         max_length=length,
-        max_num_seqs=whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs),
+        max_num_seqs=sequences,
         max_num_batched_tokens=whole(
             "--max-num-batched-tokens",
-            facts.step_tokens(length, defaults, accelerator.compute_capability)
+            facts.step_tokens(length, defaults, accelerator.compute_capability, sequences)
             if max_num_batched_tokens is None
             else max_num_batched_tokens,
         ),
@@ -197,6 +222,7 @@ def deploy(
         assumptions=tuple(assumptions),
         expert_parallel=expert_parallel,
         attention_data_parallel=attention_data_parallel,
+        memory_in_use=_in_use(memory_in_use, usable),
         **chosen,
     )
 
@@ -275,6 +301,19 @@ def _usable(accelerator: Accelerator, given: int | None, assumptions: list[Text]
     return usable
 
 
+def _in_use(given: int | None, usable: int) -> int:
+    """Bytes that others hold; 0 where nothing is said of them."""
+    if given is None:
+        return 0
+    if isinstance(given, bool) or not 0 <= given < usable:
+        raise BadInput(
+            "--memory-in-use is {value}; it is what others hold of a device, less than its {usable}",
+            value=binary(given),
+            usable=binary(usable),
+        )
+    return given
+
+
 def _length(model: ModelSpec, given: int | None, assumptions: list[Text]) -> int:
     if given is None:
         if not model.max_length:
@@ -320,6 +359,26 @@ def _one_token_each(sequences: int, tokens: int) -> None:
             tokens=tokens,
             sequences=sequences,
         )
+
+
+def _within(tokens: int, sequences: int, engine: Engine, assumptions: list[Text]) -> int:
+    """Sequences that run at once where only a step of fewer tokens than that is given."""
+    if not engine.sequences_within_tokens:
+        raise BadInput(
+            "--max-num-batched-tokens is {tokens}, less than the {sequences} sequences that {engine} runs by itself, "
+            "which it refuses; add --max-num-seqs {tokens} or raise it",
+            tokens=tokens,
+            sequences=sequences,
+            engine=engine.label,
+        )
+    assumptions.append(
+        Text(
+            "max_num_seqs is taken as {tokens}: the engine lowers its own {sequences} to the tokens of a step",
+            tokens=tokens,
+            sequences=sequences,
+        )
+    )
+    return tokens
 
 
 def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:

@@ -40,13 +40,21 @@ class _Facts(msgspec.Struct, frozen=True):
     nccl_in_budget: tuple[Since[bool], ...]
     nvlink_in_budget: tuple[Since[bool], ...]
     counts_reserved: tuple[Since[bool], ...]
+    others_in_budget: tuple[Since[bool], ...]
+    checks_free: tuple[Since[bool], ...]
     sampler: tuple[Since[Sampler], ...]
     second_runner: tuple[Since[Literal["none", "dense", "all"]], ...]
     second_runner_sampler: tuple[Since[bool], ...]
     second_runner_graphs: tuple[Since[bool], ...]
     whole_prompts: tuple[Since[bool], ...]
     chunk_above: tuple[Since[tuple[int, int]], ...]
+    latent_cache: tuple[Since[bool], ...]
+    cache_groups: tuple[Since[bool], ...]
+    captures_follow_sequences: tuple[Since[bool], ...]
+    tokens_within_sequences: tuple[Since[bool], ...]
+    sequences_within_tokens: tuple[Since[bool], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
+    experts_padded_to: tuple[Since[int], ...]
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
 
@@ -60,13 +68,21 @@ _BY_VERSION = (
     "nccl_in_budget",
     "nvlink_in_budget",
     "counts_reserved",
+    "others_in_budget",
+    "checks_free",
     "sampler",
     "second_runner",
     "second_runner_sampler",
     "second_runner_graphs",
     "whole_prompts",
     "chunk_above",
+    "latent_cache",
+    "cache_groups",
+    "captures_follow_sequences",
+    "tokens_within_sequences",
+    "sequences_within_tokens",
     "tokens_as_concurrency",
+    "experts_padded_to",
     "scheduler_defaults",
 )
 """Facts that hold from a version on."""

@@ -45,12 +45,21 @@ class Engine(msgspec.Struct, frozen=True):
     nccl_in_budget: the communication library's buffers come out of that share (older versions) or on top of it.
     nvlink_in_budget: those it makes for NVLink on Hopper and newer devices do, with or without the others.
     counts_reserved: the peak counts all that the allocator has reserved (older versions), not what was in use.
+    others_in_budget: what other processes hold of the device comes out of that share, as the process's own does.
+    checks_free: it refuses to start where less than its share is free.
     sampler: how top-k and top-p are done, which decides the memory of sampling: by sorting all logits, or fused.
     second_runner: models that vLLM's model runner V2 runs; second_runner_sampler: it sets memory aside for sampling,
         shared out over tensor-parallel ranks; second_runner_graphs: it does so for graphs.
     whole_prompts: a step takes whole prompts, so the profiled batch is max_model_len tokens; above `chunk_above[0]`
         tokens prompts are cut, into steps of `chunk_above[1]` tokens.
+    latent_cache: of latent attention the latent is kept; older versions keep keys and values of every head, padded.
+    cache_groups: layers with windows have blocks of their own; older versions keep whole sequences in all layers.
+    captures_follow_sequences: no graphs are captured of more sequences than run at once.
+    tokens_within_sequences: the default step has at most max_num_seqs × max_model_len tokens. sequences_within_tokens:
+        by default no more sequences run than a step has tokens; versions without refuse a smaller step.
     tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
+    experts_padded_to: rows that each expert of a rank is filled up to where weights are FP8 in blocks, used or not, and
+        its weights are read; 0: only experts with rows cost anything.
     measured: the version is not newer than the newest whose logs the memory law was scored on.
     sources: fact → where it is from. assumptions: what had to be assumed about the version.
     """
@@ -77,6 +86,14 @@ class Engine(msgspec.Struct, frozen=True):
     as_of: str
     sources: dict[str, str]
     assumptions: tuple[Text, ...] = ()
+    others_in_budget: bool = True
+    checks_free: bool = False
+    latent_cache: bool = True
+    cache_groups: bool = True
+    captures_follow_sequences: bool = True
+    tokens_within_sequences: bool = False
+    sequences_within_tokens: bool = False
+    experts_padded_to: int = 0
 
     @property
     def label(self) -> str:
@@ -90,10 +107,17 @@ class Engine(msgspec.Struct, frozen=True):
                 return default
         return self.scheduler_defaults[-1]
 
-    def step_tokens(self, max_length: int, default: SchedulerDefault, compute_capability: str | None = None) -> int:
-        """The default of max_num_batched_tokens for sequences of up to `max_length` tokens on such a device."""
+    def step_tokens(
+        self,
+        max_length: int,
+        default: SchedulerDefault,
+        compute_capability: str | None = None,
+        sequences: int | None = None,
+    ) -> int:
+        """The default of max_num_batched_tokens for `sequences` of up to `max_length` tokens on such a device."""
         if not self.whole_prompts:
-            return default.max_num_batched_tokens
+            most = default.max_num_batched_tokens
+            return min(most, sequences * max_length) if self.tokens_within_sequences and sequences else most
         above, chunk = self.chunk_above
         cuts = max_length > above and compute_capability != _NEVER_CUTS
         return chunk if cuts else max(max_length, default.max_num_batched_tokens)

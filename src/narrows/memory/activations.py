@@ -231,5 +231,7 @@ def captures(deployment: Deployment) -> int:
     if not deployment.graphs:
         return 0
     rows = min(deployment.max_num_seqs, deployment.max_num_batched_tokens)
+    if not deployment.engine.captures_follow_sequences:
+        rows = min(512, deployment.max_num_batched_tokens)
     decode = 0 if which == "pieces" else sizes(min(rows, 512))
     return decode if which == "decode" else sizes(min(2 * rows, 512)) + decode

@@ -36,11 +36,11 @@ Of 21 start-up reports found after the fit, 10 are of such versions. With this w
 """
 
 
-class Ledger(msgspec.Struct, frozen=True):
-    """Bytes per device: usable = weights + kv_cache + state + activations + graphs + runtime + unclaimed + free.
+class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Bytes per device: the others add up to `usable`.
 
-    `unclaimed` lies outside the engine's utilization (where older versions capture graphs); `free` is what its share
-    leaves over (negative: short of).
+    `others` is what other processes hold (in JSON only where they hold any). `unclaimed` lies outside the engine's
+    utilization (where older versions capture graphs); `free` is what its share leaves over (negative: short of).
     """
 
     usable: int
@@ -52,6 +52,7 @@ class Ledger(msgspec.Struct, frozen=True):
     runtime: int
     unclaimed: int
     free: int
+    others: int = 0
 
 
 def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserve:
@@ -71,21 +72,28 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         return found if given is not None else _corrected(found, deployment)
     known = coefficients(deployment.engine.name) if given is None else given
     moments = peak(deployment, known)
+    cached = int(known["reserved_bytes"].value) if deployment.engine.counts_reserved else 0
     runtime, runtime_basis = _runtime(deployment, known)
     per_layer = known[graph_name(deployment)]
     each = per_layer.value * layers_of(deployment)
     graphs = int((captures(deployment) + GRAPH_BASE) * each) if deployment.graphs else 0
     inside = graphs_inside(deployment)
-    estimated = moments.largest + runtime + (graphs if inside else 0)
+    estimated = moments.largest + cached + runtime + (graphs if inside else 0)
     tables = loaded_beside(deployment)
     error, scale = known[error_name(deployment)], spread(estimated)
     if not deployment.engine.measured and given is None:
         scale *= UNMEASURED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
     basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
-    if deployment.engine.counts_reserved:
-        label = deployment.engine.label
-        basis.append(Text("{engine} counts what its allocator has reserved: the peak can be larger", engine=label))
+    if cached:
+        basis.append(
+            Text(
+                "{engine} counts what its allocator has reserved, {size} more than was in use at the peak ({basis})",
+                engine=deployment.engine.label,
+                size=binary(cached),
+                basis=known["reserved_bytes"].told,
+            )
+        )
     if not deployment.engine.measured:
         basis.append(
             Text(
@@ -106,7 +114,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
             )
         )
     found = Reserve(
-        moments.largest,
+        moments.largest + cached,
         graphs,
         runtime,
         tables,
@@ -259,7 +267,8 @@ def binding(deployment: Deployment, found: list[Shard], kept: Reserve) -> Shard:
     """The rank that decides for all: the fewest sequences fit there; in a pool of given size, the largest ones."""
     if deployment.kv_cache_bytes is not None:
         return max(found, key=lambda shard: (shard.sequence_bytes(deployment.max_length), shard.weights))
-    return binding_shard(found, share_of(deployment, kept) - kept.claimed, deployment.max_length)
+    room = share_of(deployment, kept) - kept.claimed - deployment.others_inside
+    return binding_shard(found, room, deployment.max_length)
 
 
 def share_of(deployment: Deployment, kept: Reserve) -> int:
@@ -281,9 +290,9 @@ def claim(deployment: Deployment, shard: Shard, kept: Reserve) -> int:
 def pool_of(deployment: Deployment, shard: Shard, kept: Reserve) -> int:
     """Bytes for KV cache and state on a rank; negative by how much weights, reserve and pool exceed the device."""
     claimed = claim(deployment, shard, kept)
-    if claimed > deployment.usable:
-        return deployment.usable - claimed
-    return claimed - kept.claimed - shard.weights
+    if deployment.kv_cache_bytes is not None:
+        return min(deployment.kv_cache_bytes, deployment.usable - deployment.memory_in_use - claimed)
+    return min(claimed, deployment.usable) - kept.claimed - shard.weights - deployment.others_inside
 
 
 def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | None = None) -> Ledger:
@@ -292,8 +301,10 @@ def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | No
     if shard is None:
         shard = binding(deployment, shards(deployment), kept)
     kv, state = batch * shard.kv_bytes(length), batch * shard.state
-    share = min(claim(deployment, shard, kept), deployment.usable)
-    outside = min(kept.total - kept.claimed, deployment.usable - share)
+    inside = deployment.others_inside if deployment.kv_cache_bytes is None else 0
+    beside = deployment.memory_in_use - inside
+    share = min(claim(deployment, shard, kept), deployment.usable - beside)
+    outside = min(kept.total - kept.claimed, deployment.usable - beside - share)
     return Ledger(
         usable=deployment.usable,
         weights=shard.weights + kept.tables,
@@ -302,6 +313,7 @@ def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | No
         activations=kept.activations,
         graphs=kept.graphs,
         runtime=kept.runtime,
-        unclaimed=deployment.usable - share - outside,
-        free=share + outside - kept.total - shard.weights - kv - state,
+        unclaimed=deployment.usable - beside - share - outside,
+        free=share + outside - inside - kept.total - shard.weights - kv - state,
+        others=deployment.memory_in_use,
     )

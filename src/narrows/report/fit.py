@@ -9,7 +9,7 @@ from narrows.report.i18n import _, say
 from narrows.report.words import word
 from narrows.units import GIB, binary, count, decimal, gib, parameters, usd
 
-TERMS = ("weights", "kv_cache", "state", "activations", "graphs", "runtime")
+TERMS = ("weights", "kv_cache", "state", "activations", "graphs", "runtime", "others")
 
 
 def fit_report(answer: Fit) -> list[Part]:
@@ -95,7 +95,8 @@ def _comparison(answer: Fit) -> Table:
 
 def _ledger(answer: Fit) -> Table:
     columns = [Column(_("GiB per device")), *(Column(_label(one), "right") for one in answer.candidates)]
-    names = [name for name in TERMS if name != "state" or any(one.terms.state for one in answer.candidates)]
+    rare = ("state", "others")
+    names = [name for name in TERMS if name not in rare or any(getattr(one.terms, name) for one in answer.candidates)]
     rows = []
     for name in (*names, "free", "unclaimed", "usable"):
         label = word(name)

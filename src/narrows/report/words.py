@@ -16,6 +16,7 @@ def word(code: str) -> str:
         "graphs": _("CUDA graphs"),
         "runtime": _("runtime"),
         "unclaimed": _("unclaimed"),
+        "others": _("other processes"),
         "free": _("free"),
         "loaded": _("loaded"),
         "first prefill": _("first prefill"),

@@ -9,22 +9,22 @@ from msgspec import structs
 
 from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
-from narrows.hardware import Accelerator
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
 from narrows.roofline.elementwise import elementwise_time
-from narrows.roofline.engine_overhead import added, engine_law, factor, factors, kind_of
-from narrows.roofline.experts import experts_law, experts_time
+from narrows.roofline.engine_overhead import VECTORS, added, engine_law, factor, factors, kind_of
+from narrows.roofline.experts import experts_law, experts_time, padding
 from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time
+from narrows.roofline.launches import launches_of
 from narrows.roofline.measured import measured_law, measured_time
 from narrows.roofline.scan import scan_law, scan_time
 from narrows.roofline.timed import Parts
 from narrows.step import AttentionShape, Batch, Collective, Elementwise, Experts, Gemm, Operator, Scan
 
-LawTime = Callable[[Operator, Accelerator, Law], Parts]
+LawTime = Callable[..., Parts]
 """Puts an operator into a law."""
 LawOf = Callable[[Operator, Sequence[str], str], Law]
 """Finds the law of an operator by the keys of the device and the engine's name."""
@@ -69,13 +69,17 @@ class Costs:
 
     def __init__(self, deployment: Deployment, *, bare: bool = False) -> None:
         """bare: operators as their own laws have them, without what the engine makes of them."""
-        self.device = deployment.accelerator
+        self.deployment, self.device = deployment, deployment.accelerator
         self.layers = deployment.model.layers
         self.steps = None if bare or self.device.is_cpu else engine_law(deployment)
         self._factors = {} if self.steps is None else factors(self.steps)
         self.engine = self.library = deployment.engine.name
         """Whose kernels run, and whose collectives."""
         self.graphs = deployment.graphs
+        self.by_vectors = self.engine in VECTORS
+        """Whether few rows are multiplied as vectors: see `gemm_time`."""
+        self.launches = None if bare else launches_of(deployment)
+        """How the host launches steps; None: laws of steps have that."""
         self._keys = device_keys(self.device)
         self._laws: dict[tuple[Any, ...], tuple[LawTime, Law]] = {}
 
@@ -114,7 +118,7 @@ class Costs:
 
         Nothing on a host processor, whose law was measured on whole steps.
         """
-        return 0.0 if self.steps is None else added(self.steps, self.layers, batch, self.graphs)
+        return 0.0 if self.steps is None else added(self.steps, self.layers, batch)
 
     def _bare(self, operator: Operator) -> Cost:
         shape = operator.shape
@@ -122,7 +126,15 @@ class Costs:
             net = collective_time(shape, self.device, self.library, self.graphs)
             return Cost(net.time, 0.0, 0.0, net.network, net.overhead, net.low, net.high)
         time_of, law = self.law_of(operator)
-        time, compute, memory, overhead = time_of(operator, self.device, law)
+        if isinstance(shape, Experts) and time_of is experts_time:
+            padded = padding(self.deployment, shape)
+            time, compute, memory, overhead = experts_time(
+                operator, self.device, law, padded=padded, by_vectors=self.by_vectors
+            )
+        elif time_of is gemm_time:
+            time, compute, memory, overhead = gemm_time(operator, self.device, law, by_vectors=self.by_vectors)
+        else:
+            time, compute, memory, overhead = time_of(operator, self.device, law)
         return Cost(time, compute, memory, 0.0, overhead, law.low, law.high)
 
     def borrowed(self, operator: Operator) -> bool:

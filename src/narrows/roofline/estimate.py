@@ -99,6 +99,28 @@ class Estimator:
 
     def estimate(self, batch: Batch) -> StepEstimate:
         """One step of the engine. Raises BadInput as `Costs` does."""
+        return self._launched(self._on_device(batch), batch)
+
+    def _launched(self, found: StepEstimate, batch: Batch) -> StepEstimate:
+        """The step, where its kernels are launched one by one: no faster than that.
+
+        What the device does meanwhile is hidden: nothing done to it would help, so that all is overhead.
+        """
+        launches = self.costs.launches
+        if launches is None or not launches.apart(batch):
+            return found
+        count = sum(one.operator.count for one in found.operators)
+        host, law = launches.seconds(count), launches.law
+        low, high = max(found.low, law.low * host), max(found.high, law.high * host)
+        if host <= found.time:
+            return structs.replace(found, low=low, high=high, launched=count)
+        shares: dict[Cause, float] = dict.fromkeys(CAUSES, 0.0) | {"overhead": host}
+        extra = host - found.time + found.overhead
+        return structs.replace(
+            found, time=host, low=low, high=high, overhead=extra, shares=shares, bound="overhead", launched=count
+        )
+
+    def _on_device(self, batch: Batch) -> StepEstimate:
         operators = tuple(timed(operator, self.costs) for operator in self.plan.operators(batch))
         found = summed(operators, self.costs.adds(batch))
         law = self.costs.steps

@@ -15,7 +15,14 @@ from narrows.step import Batch, Experts, Gemm, Operator
 from narrows.text import Text
 from narrows.units import decimal
 
-Turn = Literal["decode_compute", "decode_kv_batch", "decode_kv_context", "decode_state_batch", "prefill_compute"]
+Turn = Literal[
+    "decode_compute",
+    "decode_kv_batch",
+    "decode_kv_context",
+    "decode_state_batch",
+    "decode_launches",
+    "prefill_compute",
+]
 
 CAUSES: dict[Cause, Text] = {
     "compute": Text("arithmetic"),
@@ -34,9 +41,10 @@ class TurningPoint(msgspec.Struct, frozen=True):
 
     decode_compute: batch from which the linear layers of decode are compute-bound. decode_kv_batch,
     decode_kv_context: from where KV traffic exceeds weight traffic. decode_state_batch: from where traffic of the
-    state of recurrences does, which does not grow with the context (where there is any). prefill_compute: prompt from
-    which prefill is compute-bound. by_peaks: the same by peak and bandwidth alone, without efficiencies. fits: whether
-    memory holds that much; None where the question does not arise.
+    state of recurrences does, which does not grow with the context (where there is any). decode_launches: batch
+    from which a step whose kernels are launched one by one takes the device longer than the host. prefill_compute:
+    prompt from which prefill is compute-bound. by_peaks: the same by peak and bandwidth alone, without
+    efficiencies. fits: whether memory holds that much; None where the question does not arise.
     """
 
     name: Turn
@@ -114,6 +122,9 @@ def turning_points(steps: Served, load: Load) -> tuple[TurningPoint, ...]:
     found += [_kv_batch(steps, load), _kv_context(steps, load)] if kv_bytes(step) else _no_cache()
     if state_bytes(step):
         found.append(_state_batch(steps, load))
+    launches = steps.costs.launches
+    if launches is not None and launches.apart(Batch.decode(load.batch, load.context)):
+        found.append(_launches(steps, load))
     return (*found, _prefill_compute(steps, load))
 
 
@@ -140,6 +151,25 @@ def _state_batch(steps: Served, load: Load) -> TurningPoint:
         batch=found,
     )
     return TurningPoint("decode_state_batch", "batch", found, text, fits=steps.held(load.context) >= found)
+
+
+def _launches(steps: Served, load: Load) -> TurningPoint:
+    def holds(batch: int) -> bool:
+        return steps.estimate(Batch.decode(batch, load.context)).bound != "overhead"
+
+    found = first(holds, MOST_BATCH, load.batch)
+    if found is None:
+        text = Text("decode waits for the host's launches at every batch: CUDA graphs would spare them")
+        return TurningPoint("decode_launches", "batch", None, text)
+    text = (
+        Text("decode takes the device longer than the host's launches at every batch")
+        if found == 1
+        else Text(
+            "decode waits for the host's launches up to batch {batch}; from there on the device takes longer",
+            batch=found - 1,
+        )
+    )
+    return TurningPoint("decode_launches", "batch", found, text, fits=steps.held(load.context) >= found)
 
 
 def decode_by_peaks(steps: Served, context: int) -> int | None:

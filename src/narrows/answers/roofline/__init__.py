@@ -28,6 +28,7 @@ from narrows.roofline.what_if import deployed, weights_in, with_weights
 from narrows.step import Batch, Collective
 from narrows.text import BadInput, Text
 from narrows.units import bandwidth as told
+from narrows.units import seconds
 
 __all__ = ["Bounds", "Roofline", "roofline"]
 
@@ -240,10 +241,6 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
                 "differ by 3 to 8 times; measure yours"
             )
         )
-    if not first.deployment.graphs and first.steps.costs.steps is not None:
-        found.append(
-            Text("without CUDA graphs the launches of a decode step are taken to show as those of a short prompt do")
-        )
     if first.deployment.pipeline_parallel > 1:
         found.append(
             Text("the stages of the pipeline run one after the other; with several batches in flight they overlap")
@@ -251,6 +248,7 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
     found += reading(model)
     found += [text for ask in asks for text in unpacked(ask.deployment)]
     found += _links(asks)
+    found += _launches(asks)
     found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
     first_said = cautions(model, [ask.deployment for ask in asks])
     return tuple(text for text in dict.fromkeys(found) if text not in first_said)
@@ -279,9 +277,38 @@ def _links(asks: Sequence[Ask]) -> Iterator[Text]:
                 )
 
 
+def _launches(asks: Sequence[Ask]) -> Iterator[Text]:
+    """What is launched one by one, for want of a CUDA graph."""
+    for ask in asks:
+        launches, step = ask.steps.costs.launches, Batch.decode(ask.load.batch, ask.load.context)
+        if launches is None or not launches.apart(step):
+            continue
+        figures = {
+            "launches": ask.steps.estimate(step).launched,
+            "each": seconds(launches.law.values["each"]),
+            "low": seconds(launches.law.values["each"] * launches.law.low),
+            "high": seconds(launches.law.values["each"] * launches.law.high),
+        }
+        if launches.most:
+            yield Text(
+                "decode of more than {most} sequences is no CUDA graph: the host launches its {launches} kernels one "
+                "by one, at {each} each (hosts differ: {low} to {high})",
+                most=launches.most,
+                **figures,
+            )
+        else:
+            yield Text(
+                "without CUDA graphs the host launches the {launches} kernels of a decode step one by one, at {each} "
+                "each (hosts differ: {low} to {high}); the device waits where it is faster",
+                **figures,
+            )
+
+
 def _sources(model: ModelSpec, asks: Sequence[Ask], found: Sequence[Bounds]) -> tuple[str, ...]:
     sources = [model.source] if model.source else []
     sources += [ask.deployment.accelerator.source for ask in asks]
     sources.append(asks[0].deployment.engine.source)
     sources += [law.source for one in found for law in one.laws if law.n]
+    if any(_launches(asks)):
+        sources += [ask.steps.costs.launches.law.source for ask in asks if ask.steps.costs.launches]
     return tuple(dict.fromkeys(sources))
