@@ -56,6 +56,9 @@ def way(engine: str, what: What, gpu: str) -> str | None:
         ("vllm", "fp8 kv", "epyc-9654", "none"),
         ("vllm", "fp8 kv", "mi250x", None),
         ("vllm", "speculative decoding", "epyc-9654", "none"),
+        ("vllm", "awq", "epyc-9654", "weight-only"),
+        ("vllm", "awq", "graviton4", None),
+        ("llama.cpp", "fp8 kv", "graviton4", "native"),
     ],
 )
 def test_support_is_what_the_documentation_says(engine: str, what: What, gpu: str, expected: str | None) -> None:
@@ -74,6 +77,7 @@ def test_every_device_is_some_platforms() -> None:
         "neuron",
         "metal",
         "cpu",
+        "arm",
     }
 
 

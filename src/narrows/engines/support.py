@@ -45,9 +45,9 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def platform_of(device: Accelerator) -> str:
-    """`cuda`, `rocm`, `xpu`, `gaudi`, `tpu`, `neuron`, `metal` or `cpu`: what engines call such a device."""
+    """`cuda`, `rocm`, `xpu`, `gaudi`, `tpu`, `neuron`, `metal`, `cpu` (x86) or `arm`: what engines call such a device."""
     if device.is_cpu:
-        return "cpu"
+        return "arm" if device.architecture.startswith("Neoverse") else "cpu"
     if device.vendor == "intel":
         return "gaudi" if device.architecture.startswith("Gaudi") else "xpu"
     return {"nvidia": "cuda", "amd": "rocm", "google": "tpu", "aws": "neuron", "apple": "metal"}.get(
