@@ -130,6 +130,14 @@ def test_nothing_is_prescribed_that_the_engine_does_not_run_there() -> None:
     assert {change for change in prescribed("qwen2.5-0.5b", "l40s") if change.startswith("--tp")} <= {"--tp 2"}
 
 
+def test_groups_of_quantized_weights_are_not_cut() -> None:
+    # 11008 / 8 = 1376 is no multiple of 128, 11008 / 2 is one; nor is 13824 / 8
+    assert "--precision int4" in prescribed("llama-2-7b", "l40s", tp=2)
+    assert "--precision int4" not in prescribed("llama-2-7b", "l40s", tp=8)
+    ranks = {change for change in prescribed("TheBloke/Llama-2-13B-chat-GPTQ", "h100-sxm") if "--tp" in change}
+    assert ranks == {"--tp 2", "--tp 4"}
+
+
 @pytest.mark.parametrize("model", ["openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V2-Lite"])
 def test_an_8_bit_cache_below_ada_needs_attention_that_flashinfer_has(model: str) -> None:
     for gpu, runs in (("a100-sxm-80gb", False), ("h100-sxm", True)):
