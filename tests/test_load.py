@@ -158,6 +158,10 @@ def test_a_config_alone_is_taken_to_come_from_the_hub(tmp_path: Path) -> None:
         ("--bandwidth fast", "--bandwidth is 'fast'"),
         ("--readahead 5", "--readahead is '5'"),
         ("--target s3", "--target is s3"),
+        ("--from s3 --target s3", "--target is s3"),
+        ("--from s3 --warm", "--warm is of files in the page cache"),
+        ("--from nvme --target gp3", "--target is where a download is put"),
+        ("--from nvme --loader runai_streamer --readahead 4MiB", "--readahead is of files that are mapped"),
         ("--tp 3", "--tp 3 does not divide"),
     ],
 )
