@@ -40,6 +40,10 @@ def _llama_options(options: dict[str, Any]) -> None:
     used = [name for name, value in given.items() if value is not None]
     if used and options["engine"].partition("=")[0].strip() != "llama.cpp":
         raise BadInput("--{flag} is an option of llama.cpp; add --engine llama.cpp", flag=used[0].replace("_", "-"))
+    for name in ("ctx_size", "parallel", "ubatch_size"):
+        if given[name] is not None and given[name] < 1:
+            flag = "--" + name.replace("_", "-")
+            raise BadInput("{flag} is {value}; it must be at least {least}", flag=flag, value=given[name], least=1)
     for name, general in same.items():
         if given[name] is not None:
             options[general] = given[name]
