@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from narrows.deployment.core import core_of, step_of
 from narrows.deployment.split import check_experts, check_split
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
@@ -117,6 +118,7 @@ def deploy(
     expert_parallel: int = 1,
     attention_data_parallel: int = 1,
     memory_in_use: int | None = None,
+    engine_core: str | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -127,7 +129,8 @@ def deploy(
     device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
     kv_cache_dtype is a type of GGML: the type of values, and windows kept whole. page_size, max_total_tokens: of
     SGLang: tokens of a page, and of its pool at most. expert_parallel, attention_data_parallel: see `Deployment`.
-    memory_in_use: bytes of each device that others hold when the engine starts.
+    memory_in_use: bytes of each device that others hold when the engine starts. engine_core: `V0` or `V1`, of versions
+    of vLLM that have both (its VLLM_USE_V1); None: the one that the version takes by itself.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -156,6 +159,18 @@ def deploy(
     check_experts(model, tp, expert_parallel, attention_data_parallel)
     assumptions += partitioned(model, tp, facts.name)
     usable = _usable(accelerator, device_memory, assumptions)
+    weights_dtype = _dtype(model, dtype, assumptions)
+    if facts.name == "vllm":
+        facts = core_of(
+            facts,
+            model,
+            accelerator,
+            dtype=weights_dtype,
+            kv=_kv(model, kv_cache_dtype, weights_dtype),
+            pipeline_parallel=pp,
+            asked=engine_core,
+            assumptions=assumptions,
+        )
     defaults = facts.scheduler_default(usable, accelerator.name)
     chosen: dict[str, Any] = {}
     if facts.name == "sglang":
@@ -184,7 +199,6 @@ def deploy(
         _one_token_each(
             whole("--max-num-seqs", max_num_seqs), whole("--max-num-batched-tokens", max_num_batched_tokens)
         )
-    weights_dtype = _dtype(model, dtype, assumptions)
     return Deployment(
         model=model,
         accelerator=accelerator,
@@ -200,7 +214,7 @@ def deploy(
         max_num_seqs=whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs),
         max_num_batched_tokens=whole(
             "--max-num-batched-tokens",
-            facts.step_tokens(length, defaults, accelerator.compute_capability)
+            step_of(facts, model, accelerator, length, defaults)
             if max_num_batched_tokens is None
             else max_num_batched_tokens,
         ),

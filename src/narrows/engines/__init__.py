@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from narrows.engines.types import Captured, Engine, Sampler, SchedulerDefault
+from narrows.engines.types import Captured, Engine, FallsBack, Sampler, SchedulerDefault
 from narrows.engines.version import Version, parse_version, version_text
 from narrows.text import BadInput, Text
 
@@ -33,6 +33,7 @@ class _Facts(msgspec.Struct, frozen=True):
     gpu_memory_utilization_flag: str
     as_of: str
     measured_to: str
+    first_core_as: str
     source: str
     gpu_memory_utilization: tuple[Since[float], ...]
     graphs_in_budget: tuple[Since[bool], ...]
@@ -49,10 +50,22 @@ class _Facts(msgspec.Struct, frozen=True):
     whole_prompts: tuple[Since[bool], ...]
     chunk_above: tuple[Since[tuple[int, int]], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
+    first_core: tuple[Since[tuple[FallsBack, ...]], ...]
+    aligned_latent: tuple[Since[bool], ...]
+    materializes_latent: tuple[Since[bool], ...]
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
 
-__all__ = ["ENGINES", "Engine", "SchedulerDefault", "Since", "find_engine", "held_at", "resolve_version"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "SchedulerDefault",
+    "Since",
+    "find_engine",
+    "held_at",
+    "on_first_core",
+    "resolve_version",
+]
 
 ENGINES = ("vllm", "sglang", "llama.cpp")
 _BY_VERSION = (
@@ -71,9 +84,14 @@ _BY_VERSION = (
     "whole_prompts",
     "chunk_above",
     "tokens_as_concurrency",
+    "first_core",
+    "aligned_latent",
+    "materializes_latent",
     "scheduler_defaults",
 )
 """Facts that hold from a version on."""
+_OF_CORE = ("captured", "others_in_budget", "checks_free", "whole_prompts", "chunk_above", "scheduler_defaults")
+"""Those that are of an engine's core: where an older one runs, they are as in the last version that had it alone."""
 
 
 @cache
@@ -189,5 +207,20 @@ def _engine(facts: _Facts, version: Version, assumptions: tuple[Text, ...]) -> E
         as_of=facts.as_of,
         sources={name: one.source for name, one in held.items()},
         assumptions=assumptions,
+        core="V0" if "all" in held["first_core"].value else "V1" if held["first_core"].value else "",
+        **{name: one.value for name, one in held.items()},
+    )
+
+
+def on_first_core(engine: Engine) -> Engine:
+    """The same version where it runs on its older core (vLLM's V0): defaults and profiling are those of that core."""
+    facts = _read(engine.name)
+    held: dict[str, Since[Any]] = {
+        name: held_at(getattr(facts, name), _known(facts.first_core_as)) for name in _OF_CORE
+    }
+    return msgspec.structs.replace(
+        engine,
+        core="V0",
+        sources=engine.sources | {name: one.source for name, one in held.items()},
         **{name: one.value for name, one in held.items()},
     )

@@ -10,6 +10,9 @@ from narrows.text import Text
 
 Sampler = Literal["sort", "triton", "flashinfer"]
 Captured = Literal["decode", "pieces", "both_fine", "both"]
+FallsBack = Literal[
+    "all", "old device", "GGUF", "float32", "fp8 cache", "fp8 cache but Hopper", "pipeline", "other vendors"
+]
 _NEVER_CUTS = "7.0"
 """Compute capability without chunked prefill in versions that take whole prompts otherwise: Volta, by vLLM's table of
 features by hardware; vllm-project/vllm#11251 profiles 40,000 tokens on two V100."""
@@ -52,6 +55,9 @@ class Engine(msgspec.Struct, frozen=True):
         shared out over tensor-parallel ranks; second_runner_graphs: it does so for graphs.
     whole_prompts: a step takes whole prompts, so the profiled batch is max_model_len tokens; above `chunk_above[0]`
         tokens prompts are cut, into steps of `chunk_above[1]` tokens.
+    core: which of two engine cores runs, where a version has both (vLLM's V0 and V1); first_core: what runs on V0.
+    aligned_latent: rows of latents are padded to 256 bytes. materializes_latent: the products of the query's and the
+        output's projection with latent attention's up-projections are kept beside the weights.
     tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
     measured: the version is not newer than the newest whose logs the memory law was scored on.
     sources: fact → where it is from. assumptions: what had to be assumed about the version.
@@ -79,6 +85,10 @@ class Engine(msgspec.Struct, frozen=True):
     as_of: str
     sources: dict[str, str]
     assumptions: tuple[Text, ...] = ()
+    core: str = ""
+    first_core: tuple[FallsBack, ...] = ()
+    aligned_latent: bool = False
+    materializes_latent: bool = False
     others_in_budget: bool = True
     checks_free: bool = False
 
@@ -94,10 +104,20 @@ class Engine(msgspec.Struct, frozen=True):
                 return default
         return self.scheduler_defaults[-1]
 
-    def step_tokens(self, max_length: int, default: SchedulerDefault, compute_capability: str | None = None) -> int:
-        """The default of max_num_batched_tokens for sequences of up to `max_length` tokens on such a device."""
+    def step_tokens(
+        self,
+        max_length: int,
+        default: SchedulerDefault,
+        compute_capability: str | None = None,
+        *,
+        uncut: bool = False,
+    ) -> int:
+        """The default of max_num_batched_tokens for sequences of up to `max_length` tokens on such a device.
+
+        uncut: the model's prompts are never cut by themselves in versions that take whole ones.
+        """
         if not self.whole_prompts:
             return default.max_num_batched_tokens
         above, chunk = self.chunk_above
-        cuts = max_length > above and compute_capability != _NEVER_CUTS
+        cuts = max_length > above and compute_capability != _NEVER_CUTS and not uncut
         return chunk if cuts else max(max_length, default.max_num_batched_tokens)

@@ -19,6 +19,10 @@ _NATIVE_BELOW = (8, 0)
 """Compute capability from which the fused samplers run; older devices sort (seen on T4 with vLLM 0.22)."""
 
 
+_EXPERT_CHUNK = 32768
+"""Tokens that fused experts take at once (vLLM's VLLM_FUSED_MOE_CHUNK_SIZE)."""
+
+
 class Peak(msgspec.Struct, frozen=True):
     """Bytes alive at the peak of each moment. rows: sequences that are sampled; sampler: how."""
 
@@ -190,6 +194,8 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     tokens = deployment.max_num_batched_tokens
     dense, moe = coefficients["forward_copies"].value, coefficients["expert_copies"].value
     layers = [layer for layer, _ in model.kinds]
+    # a long step goes through the experts piece by piece
+    moe *= min(1.0, _EXPERT_CHUNK / tokens)
     forward = max(
         dense_elements(layer, deployment) * dense + expert_elements(layer, deployment) * moe for layer in layers
     )

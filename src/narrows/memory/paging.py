@@ -54,6 +54,10 @@ _UNKNOWN = (
 """Mixers whose pages no engine was seen to lay out."""
 
 
+_ALIGNED = 256
+"""Bytes at multiples of which versions that align rows of latents begin one."""
+
+
 class Paging(msgspec.Struct, frozen=True):
     """The layout of one rank's pool.
 
@@ -160,6 +164,8 @@ def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> lis
         if not token:
             continue
         latent, indexed = isinstance(mixer, LatentAttention), len(rows) > 2
+        if latent and deployment.engine.aligned_latent and deployment.accelerator.vendor == "nvidia":
+            token = -(-token // _ALIGNED) * _ALIGNED
         window, chunked = rows[0].window, rows[0].chunked
         found.append(
             LayerPages(
