@@ -64,7 +64,7 @@ def test_the_older_core_profiles_whole_prompts_on_a_turing_device() -> None:
     found = start(
         on("t4", "0.8.5", max_length=10000, max_num_seqs=1, dtype="float16", utilization=0.95, device_memory=12 * GIB)
     )
-    assert found.reserve.activations / GIB == pytest.approx(0.74, abs=0.03)
+    assert found.reserve.activations / GIB == pytest.approx(0.74, rel=0.08)
     assert found.kv.value / GIB == pytest.approx(3.06, abs=0.1)
 
 

@@ -20,7 +20,6 @@ from narrows.memory.activations import (
     graphs_inside,
     has_experts,
     peak,
-    prompts_cut,
     sampler_of,
     vision_bytes,
 )
@@ -64,20 +63,23 @@ def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
     later ones use earlier ones: runtime, samplers, forward, experts, runtime of several devices, NCCL, graphs. Cases
     with a reason of their own to differ (`reason_of`) are left out.
     """
-    clean = [case for case in cases if case.teaches]
+    given = list(cases)
+    clean = [case for case in given if case.teaches]
     known = {name: _prior(engine, name) for name in PRIORS}
 
-    def learn(name: str, observe: Callable[[Case, Coefficients], float | None]) -> None:
+    def learn(
+        name: str, observe: Callable[[Case, Coefficients], float | None], teachers: Sequence[Case] = clean
+    ) -> None:
         found = [
             Seen(case.record.origin, case.record.id, value)
-            for case in clean
+            for case in teachers
             if (value := observe(case, known)) is not None and value > 0
         ]
         if found:
             known[name] = _learnt(engine, name, found)
 
     for name in ("runtime_bytes", "runtime_bytes_whole_prompts"):
-        learn(name, _outside(name))
+        learn(name, _outside(name), [case for case in given if case.teaches_runtime])
     for sampler in ("sort", "triton", "flashinfer"):
         learn(f"sampler_{sampler}_bytes_per_logit", _per_logit(sampler))
     learn("runtime_bytes_rocm", _rocm)
@@ -200,7 +202,7 @@ def _graphs(case: Case, known: Coefficients) -> float:
 def _per_logit(sampler: str) -> Callable[[Case, Coefficients], float | None]:
     def observe(case: Case, known: Coefficients) -> float | None:
         deployment = case.deployment
-        if sampler_of(deployment) != sampler or prompts_cut(deployment):
+        if sampler_of(deployment) != sampler:
             return None
         moments = peak(deployment, known)
         if moments.sampling < 1.5 * max(moments.forward, moments.vision):
@@ -236,7 +238,7 @@ def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, flo
 
 
 def _forward_copies(case: Case, known: Coefficients) -> float | None:
-    if case.deployment.count > 1:
+    if case.deployment.count > 1 and case.record.activation_bytes is None:
         return None
     parts = _forward(case, known, experts=False)
     return parts and parts[2] / parts[0]

@@ -11,7 +11,7 @@ import msgspec
 from narrows.deployment import Deployment, deploy
 from narrows.hardware import find_accelerator
 from narrows.hardware.catalogue import accelerator_ids
-from narrows.memory.activations import dense_elements, prompts_cut
+from narrows.memory.activations import dense_elements, sampler_of
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import shards
 from narrows.models import ModelSpec, load_model, read_config
@@ -99,6 +99,13 @@ class Case(msgspec.Struct, frozen=True, dict=True):
         one = self.record
         sizes = (one.kv_bytes, one.activation_bytes, one.non_torch_bytes, one.graph_bytes, one.graph_estimate_bytes)
         return any(size is not None for size in sizes) and self.reason is None
+
+    @cached_property
+    def teaches_runtime(self) -> bool:
+        """Whether what its process takes outside the allocator is as on other runs, whatever its activations are."""
+        return self.teaches or (
+            self.record.non_torch_bytes is not None and beside(self) is None and _other_sequences(self) is not None
+        )
 
 
 @cache
@@ -194,14 +201,21 @@ def reason_of(case: Case) -> Text | None:
         return Text("the experts run by the Marlin kernels, which keep them wider than this device's usual ones")
     if unsettled(case):
         return Text("the same command on the same machine started at one time and failed at another")
-    if _fewer_sequences(case):
-        return Text("activations are those of fewer sequences than this version's default, and no limit is stated")
-    if _more_sequences(case):
-        return Text("activations are those of more sequences than this version's default, and no limit is stated")
+    other = _other_sequences(case)
+    if other is not None:
+        return other
     if case.deployment.engine.counts_reserved:
         return Text("versions before 0.6.4 count what their allocator has reserved, of which no record tells how much")
     if record.version is None:
         return Text("the version is not stated; the newest known is taken")
+    return None
+
+
+def _other_sequences(case: Case) -> Text | None:
+    if _fewer_sequences(case):
+        return Text("activations are those of fewer sequences than this version's default, and no limit is stated")
+    if _more_sequences(case):
+        return Text("activations are those of more sequences than this version's default, and no limit is stated")
     return None
 
 
@@ -233,10 +247,11 @@ _SETTINGS = (
 
 def _fewer_sequences(case: Case) -> bool:
     record, deployment = case.record, case.deployment
-    if record.activation_bytes is None or record.max_num_seqs is not None or prompts_cut(deployment):
+    if record.activation_bytes is None or record.max_num_seqs is not None:
         return False
-    # even a fused sampler holds 12 bytes a logit of a full batch
-    return record.activation_bytes < 6 * deployment.max_num_seqs * deployment.model.vocab
+    # even a fused sampler holds 12 bytes a logit of a full batch, and one that sorts 27
+    least = 13 if sampler_of(deployment) == "sort" else 6
+    return record.activation_bytes < least * deployment.max_num_seqs * deployment.model.vocab
 
 
 def _more_sequences(case: Case) -> bool:
