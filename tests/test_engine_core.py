@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
+from typing import Any
+
 import pytest
 
 from narrows.deployment import Deployment, deploy
+from narrows.diagnosis.deployed import deployed
 from narrows.hardware import find_accelerator
 from narrows.memory import start
 from narrows.memory.paging import paging
 from narrows.memory.resident import absorbed_bytes, materialized_bytes
 from narrows.models import load_model
+from narrows.observe import observe
 from narrows.units import GIB
 
 
-def on(gpu: str, version: str, model: str = "Qwen3-4B", **options: object) -> Deployment:
-    return deploy(load_model(model), find_accelerator(gpu), engine=f"vllm=={version}", **options)  # type: ignore[arg-type]
+def on(gpu: str, version: str, model: str = "Qwen3-4B", **options: Any) -> Deployment:
+    return deploy(load_model(model), find_accelerator(gpu), engine=f"vllm=={version}", **options)
 
 
 @pytest.mark.parametrize(
@@ -53,14 +58,14 @@ def test_old_devices_run_on_the_older_core_until_0_10_2(
         ("l4", "0.11", {"kv_cache_dtype": "fp8"}, ""),
     ],
 )
-def test_what_v1_lacked_runs_on_the_older_core(gpu: str, version: str, options: dict[str, object], core: str) -> None:
+def test_what_v1_lacked_runs_on_the_older_core(gpu: str, version: str, options: dict[str, Any], core: str) -> None:
     found = on(gpu, version, max_length=4096, **options)
     assert found.engine.core == core
     assert any(str(text).startswith(f"vllm=={found.engine.version} runs") for text in found.assumptions) == bool(core)
 
 
 def test_the_older_core_profiles_whole_prompts_on_a_turing_device() -> None:
-    """A server of 0.8.5 on an RTX 2060 with 12 GiB: 10,000 tokens, one sequence, 0.74 GiB of activations, 3.06 of KV."""
+    """A server of 0.8.5 on an RTX 2060 (12 GiB, 10,000 tokens, one sequence): 0.74 GiB of activations, 3.06 of KV."""
     found = start(
         on("t4", "0.8.5", max_length=10000, max_num_seqs=1, dtype="float16", utilization=0.95, device_memory=12 * GIB)
     )
@@ -86,7 +91,7 @@ def test_some_prompts_are_never_cut_by_the_older_core(model: str, length: int, t
     ("version", "elements"), [("0.7.1", 576), ("0.7.2", 640), ("0.7.3", 640), ("0.8.0", 576), ("0.8.5", 576)]
 )
 def test_rows_of_latents_begin_at_multiples_of_256_bytes_in_0_7(version: str, elements: int) -> None:
-    """vllm-project/vllm#12676 and #14842; with 640 elements 18,418 blocks take the 21.43 GiB that a log of 0.7.3 states."""
+    """vllm-project/vllm#12676 and #14842; with 640 elements 18,418 blocks take the 21.43 GiB of a 0.7.3 log."""
     found = paging(on("h200-sxm", version, "DeepSeek-R1", tensor_parallel=8, max_length=8192)).block_bytes
     assert found == 16 * elements * 2 * 61
     assert (round(18418 * found / GIB, 2) == 21.43) == (elements == 640)
@@ -105,3 +110,18 @@ def test_absorbed_products_of_unquantized_weights_are_kept_in_16_bits() -> None:
     """DeepSeek-V2-Lite: 27 layers, 16 heads, no compression of queries."""
     one = on("h200-sxm", "0.7.3", "DeepSeek-V2-Lite", max_length=8192)
     assert materialized_bytes(one) == 2 * 27 * (2048 * 8192 + 8192 * 2048 + 2048 * 1024)
+
+
+@pytest.mark.parametrize(("core", "tokens"), [("V0 ", 8192), ("V1 ", 2048)])
+def test_a_log_says_which_core_ran(core: str, tokens: int) -> None:
+    log = (
+        f"INFO 04-23 14:42:34 [llm_engine.py:243] Initializing a {core}LLM engine (v0.8.5) with config: "
+        "model='Qwen/Qwen3-8B', dtype=torch.bfloat16, max_seq_len=8192, tensor_parallel_size=1, \n"
+    )
+    seen = observe(io.BytesIO(log.encode()))[-1]
+    made = deployed(seen, gpu="l40s")
+    assert made.deployment is not None
+    assert (seen.settings.engine_core, seen.version) == (core.strip(), "0.8.5")
+    assert made.deployment.max_num_batched_tokens == tokens
+    assert made.engine is not None
+    assert made.engine.whole_prompts == (core == "V0 ")

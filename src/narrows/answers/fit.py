@@ -92,11 +92,12 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Fit(Answer, frozen=True, kw_only=True):
-    """The answer of `fit`."""
+    """The answer of `fit`. warnings: what of the question was left out of it and may change the figures."""
 
     schema: str = "narrows.fit/1"
     model: ModelFacts
     candidates: tuple[Candidate, ...]
+    warnings: tuple[Text, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -133,6 +134,7 @@ _DEPLOY = {
     "swa_full": "swa_full",
     "page_size": "page_size",
     "max_total_tokens": "max_total_tokens",
+    "engine_core": "engine_core",
 }
 """Parameters of `deploy` → options of `fit`."""
 
@@ -202,6 +204,7 @@ def fit(
         "swa_full": swa_full,
         "page_size": page_size,
         "max_total_tokens": max_total_tokens,
+        "engine_core": None,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
@@ -209,10 +212,11 @@ def fit(
         raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
     command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said)
     notes: list[Text] = []
+    warnings: list[Text] = []
     pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
-        said = {**pasted_options(pasted, notes), **said}
+        said = {**pasted_options(pasted, notes, warnings), **said}
     wanted = {**asked, **said}
     batch = wanted["batch"]
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
@@ -253,6 +257,7 @@ def fit(
         command=command,
         model=model_facts(spec, first.max_length, first.kv),
         candidates=candidates,
+        warnings=tuple(warnings),
         assumptions=(*_assumptions(spec, deployments, prompt is None, given), *notes),
         sources=_sources(spec, deployments, candidates),
     )

@@ -63,6 +63,7 @@ def deployed(
         else:
             made = _deploy(spec, device, options, said)
     if made is not None:
+        facts = made.engine
         said += [*made.model.assumptions, *made.assumptions]
     return Deployed(facts, spec, device, options, made, lacks, tuple(dict.fromkeys(said)))
 
@@ -213,6 +214,7 @@ def _options(seen: Observation, total: int | None, facts: Engine | None) -> dict
         "quantization": None if settings.quantization in (None, "none") else settings.quantization,
         "device_memory": total,
         "memory_in_use": _held(seen, total),
+        "engine_core": settings.engine_core if settings.engine_core in ("V0", "V1") else None,
     }
 
 

@@ -15,6 +15,7 @@ TERMS = ("weights", "kv_cache", "state", "activations", "graphs", "runtime", "ot
 def fit_report(answer: Fit) -> list[Part]:
     """All parts, in the order a person asks: does it fit, what fits, where do the bytes go, what would help."""
     parts: list[Part] = [Paragraph(_headline(answer), "heading")]
+    parts += [Paragraph(say(text), "bad") for text in answer.warnings]
     for one in answer.candidates:
         parts.append(
             Paragraph(f"{_label(one)}: {word(one.verdict)} — {say(one.reason)}", "good" if one.fits else "bad")
