@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from narrows.answers.fit import Fit, fit
 from narrows.answers.gpus import gpus
@@ -379,6 +380,16 @@ def test_every_command_has_help_that_names_its_options(command: str, cli: Cli) -
         assert all(name in out for name in COMMANDS)
 
 
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("command", ["", *COMMANDS, "measure load"])
+def test_help_is_no_wider_than_the_terminal(
+    command: str, language: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = cli(*command.split(), "--help", "--lang", language)
+    assert max(cell_len(line) for line in out.split("\n")) <= 80 and "\0" not in out
+
+
 def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
     assert cli() == cli("--help")
 
@@ -434,3 +445,24 @@ def test_the_answer_is_the_same_object_in_python() -> None:
     answer = fit("llama-2-7b", "l40s", max_len=4096)
     assert isinstance(answer, Fit)
     assert answer.fits is answer.candidates[0].fits is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("roofline", "llama-2-7b", "--gpu", "l4", "--batch", "4", "--batch", "8"), "--batch"),
+        (("fit", "llama-2-7b", "--gpu", "l4", "--tp=2", "--tp=4"), "--tp"),
+        (("load", "llama-2-7b", "--from", "nvme", "--from", "s3"), "--from"),
+        (("measure", "machine", "--seconds", "1", "--seconds", "2"), "--seconds"),
+    ],
+)
+def test_an_option_with_one_value_is_given_once(arguments: tuple[str, ...], option: str, cli: Cli) -> None:
+    code, _, error = cli(*arguments)
+    assert code == 2
+    assert f"{option} is given twice; it takes one value" in error
+
+
+def test_what_may_be_repeated_may_be(cli: Cli) -> None:
+    code, out, _ = cli("fit", "llama-2-7b", "--gpu", "l4", "--gpu", "a10g", "--max-len", "4096", "--json", "--json")
+    assert code == 0
+    assert len(json.loads(out)["candidates"]) == 2

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from narrows.accuracy.collectives import collective_intervals, collective_scores, points
 from narrows.calibration.collectives import collective_tables
 from narrows.hardware import find_accelerator
-from narrows.roofline.collectives import CUSTOM_LIMIT, collective_time, traffic
-from narrows.roofline.link import link_of
+from narrows.hardware.machines import span_of
+from narrows.roofline.collectives import CUSTOM_LIMIT, collective_time, rising, traffic
+from narrows.roofline.link import link_across, link_of
 from narrows.step import Collective
 from narrows.text import BadInput
 
@@ -63,10 +64,26 @@ def test_numbers_and_arrays_give_the_same_times(device: str, op: Literal["all_re
     assert all(one.network >= -1e-15 for one in ones)
 
 
-@given(st.sampled_from(["h100-sxm", "b200-sxm", "l40s", "mi300x", "a40"]), st.integers(2, 8), st.integers(12, 29))
-def test_twice_the_bytes_never_take_much_less_time(device: str, ranks: int, octave: int) -> None:
-    # measured curves dip where a library changes its algorithm: on 8 × B200 by a third from 512 KiB to 1 MiB
-    assert seconds(device, ranks, 2**octave) < 1.6 * seconds(device, ranks, 2 ** (octave + 1))
+@given(
+    st.sampled_from(["h100-sxm", "b200-sxm", "l40s", "a100-sxm-80gb", "mi300x", "a40"]),
+    st.integers(2, 8),
+    st.integers(8, 2**30),
+    st.integers(8, 2**30),
+    st.sampled_from(["vllm", "tensorrt-llm", "llama.cpp"]),
+)
+def test_a_larger_message_is_never_faster(device: str, ranks: int, one: int, other: int, engine: str) -> None:
+    small, large = sorted((one, other))
+    assert seconds(device, ranks, small, engine=engine) <= seconds(device, ranks, large, engine=engine) * (1 + 1e-9)
+
+
+def test_every_table_is_read_as_rising_and_near_to_what_was_measured() -> None:
+    for table in collective_tables():
+        measured = [1e-6 * time for time in table.microseconds]
+        read = rising(tuple(measured))
+        assert list(read) == sorted(read)
+        # what pools hold is kept: the product of the times
+        assert np.log(read).sum() == pytest.approx(np.log(measured).sum())
+    assert rising((1.0, 4.0, 1.0, 8.0)) == pytest.approx((1.0, 2.0, 2.0, 8.0))
 
 
 def test_ranks_between_two_tables_take_a_time_between_theirs():
@@ -88,6 +105,37 @@ def test_two_devices_of_a_mesh_have_one_link_of_seven():
     mi300x = find_accelerator("mi300x")
     assert link_of(mi300x, 2).bandwidth == pytest.approx(64e9)
     assert link_of(mi300x, 8).bandwidth == pytest.approx(448e9)
+
+
+@pytest.mark.parametrize(
+    ("device", "ranks", "kinds"),
+    [
+        # eight fill a machine: the next stage stands in another
+        ("h200-sxm", 8, ["between nodes", "between nodes"]),
+        ("h200-sxm", 4, ["NVLink switch", "between nodes", "NVLink switch"]),
+        # two of three fit beside each other into a machine, the third does not
+        ("h200-sxm", 3, ["NVLink switch", "between nodes"]),
+        ("h200-sxm", 16, ["between nodes"]),
+        # bridged in pairs, which other pairs reach over PCIe
+        ("h100-nvl", 1, ["NVLink bridge", "NVLink pairs", "NVLink bridge", "NVLink pairs"]),
+        ("h100-nvl", 2, ["NVLink pairs"] * 3 + ["between nodes"]),
+        ("l40s", 1, ["PCIe"] * 7 + ["between nodes"]),
+        # a rack of 72 joins nine stages of eight
+        ("gb200", 8, ["NVLink switch"] * 8 + ["between nodes"]),
+        ("mi300x", 4, ["mesh", "between nodes"]),
+    ],
+)
+def test_a_stage_sends_over_the_link_to_the_device_of_the_next(device: str, ranks: int, kinds: list[str]) -> None:
+    accelerator = find_accelerator(device)
+    spans = [span_of(accelerator, ranks, stage) for stage in range(len(kinds))]
+    assert [link_across(accelerator, 2, span).kind for span in spans] == kinds
+
+
+def test_a_send_to_the_next_machine_takes_its_network_card():
+    message = 64 * MIB
+    here = collective_time(Collective("send", 2, message), find_accelerator("h200-sxm")).time
+    there = collective_time(Collective("send", 2, message, span=9), find_accelerator("h200-sxm")).time
+    assert message / there < 63e9 < message / here
 
 
 def test_a_device_that_nothing_joins_to_others_is_refused():

@@ -186,7 +186,7 @@ def test_flat_in_the_batch_is_memory_bound_and_linear_is_compute_bound() -> None
     work = Predicted(1, 1, 0, 0, 0, 0, 0, 0, "compute", 10)
     seen = {rows: observed(growth[rows], times[rows], work, 1, 1).bound for rows in times}
     assert seen == {
-        1: None,
+        1: "memory bandwidth",
         2: "memory bandwidth",
         4: "memory bandwidth",
         8: None,

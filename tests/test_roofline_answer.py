@@ -43,7 +43,9 @@ def test_a_decode_step_reads_the_weights_once_and_the_cache_of_every_sequence() 
     assert sum(row.kv_cache for row in rows) == pytest.approx(16 * 4097 * 524_288, rel=1e-3)
 
 
-@pytest.mark.parametrize("model", ["llama-2-7b", "gpt-oss-20b", "deepseek-v2-lite", "gemma-3-27b", "qwen3-0.6b"])
+@pytest.mark.parametrize(
+    "model", ["llama-2-7b", "gpt-oss-20b", "deepseek-v2-lite", "gemma-3-27b", "qwen3-0.6b", "jamba-v0.1"]
+)
 def test_times_add_up(model: str) -> None:
     answer = roofline(model, "h100-sxm", prompt=3000, batch=4, context=2000)
     for phase in (answer.phases.prefill, answer.phases.decode):
@@ -52,7 +54,11 @@ def test_times_add_up(model: str) -> None:
         assert sum(phase.spending.values()) == pytest.approx(phase.time.value)
         assert sum(row.time.value for row in rows) <= phase.time.value * (1 + 1e-9)
         assert sum(row.flops for row in rows) == phase.flops
-        assert sum(row.bytes for row in rows) == phase.bytes
+        assert sum(row.bytes for row in rows) == phase.bytes == sum(phase.traffic.values())
+        assert sum(row.weights for row in rows) == phase.traffic["weights"]
+        assert sum(row.kv_cache for row in rows) == phase.traffic["kv_cache"]
+        assert sum(row.state for row in rows) == phase.traffic["state"]
+        assert sum(row.share for row in rows) <= 1 + 1e-9
         assert phase.time.low is not None
         assert phase.time.high is not None
         assert phase.time.low < phase.time.value < phase.time.high
@@ -366,7 +372,10 @@ def test_nonsense_is_refused(text: str) -> None:
         ({"tp": 3}, "does not divide"),
         ({"operator": "nothing"}, "attention.core"),
         ({"operator": ""}, "attention.core"),
-        ({"precision": "fp9"}, "not a precision"),
+        ({"precision": "fp9"}, r"fp9, in which no engine keeps weights; use one of: fp32, fp16, bf16, fp8, int8, fp4"),
+        ({"precision": "fp8", "engine": "llama.cpp"}, "no such file type; use one of: fp16, bf16, fp32, int8, int4$"),
+        ({"precision": "fp16", "dtype": "bfloat16"}, "--precision is fp16 and --dtype bfloat16; give one of them"),
+        ({"peak": ["bf16=300T", "bfloat16=500T"]}, "--peak gives bf16 twice"),
         ({"precision": "tf32"}, "in which no engine keeps weights"),
         ({"batch": 600, "max_num_seqs": 500}, "more than --max-num-seqs"),
         ({"max_len": 2048, "prompt": 4096}, "longer than --max-len"),
@@ -454,3 +463,82 @@ def test_a_config_of_ones_own_is_answered(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(LLAMA))
     assert roofline(str(path), "l40s").phases.decode.bound == "memory bandwidth"
+
+
+QWEN = {
+    "model_type": "qwen3",
+    "hidden_size": 1024,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 3072,
+    "vocab_size": 151669,
+    "max_position_embeddings": 32768,
+    "torch_dtype": "bfloat16",
+}
+
+
+@pytest.mark.parametrize("name", ["Qwen3Model", "Qwen3ForSequenceClassification", "Qwen3ForRewardModel"])
+def test_a_model_that_generates_nothing_is_said_to(name: str) -> None:
+    answer = roofline(read_config({"architectures": [name], **QWEN}, name="some"), "l40s")
+    assert "generates nothing" in str(answer.cautions[0])
+    assert not roofline(read_config({"architectures": ["Qwen3ForCausalLM"], **QWEN}, name="some"), "l40s").cautions
+
+
+def test_a_model_that_reads_all_at_once_has_no_decode() -> None:
+    sizes = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+    config = {
+        "architectures": ["BertModel"],
+        "model_type": "bert",
+        "vocab_size": 30522,
+        "max_position_embeddings": 512,
+        **sizes,
+    }
+    with pytest.raises(BadInput, match="no decode"):
+        roofline(read_config(config, name="bert"), "l40s")
+
+
+def test_a_prompt_of_an_encoder_decoder_goes_to_the_encoder() -> None:
+    """T5 large: 302 M parameters of matrices in the encoder, 50 M that make keys and values of what it read, and 16
+    heads of 64 over 512 × 512 pairs, 24 times each; the decoder's own matrices run for its first token."""
+    config = {
+        "architectures": ["T5ForConditionalGeneration"],
+        "model_type": "t5",
+        "d_model": 1024,
+        "d_ff": 4096,
+        "num_layers": 24,
+        "num_decoder_layers": 24,
+        "num_heads": 16,
+        "d_kv": 64,
+        "vocab_size": 32128,
+        "n_positions": 512,
+    }
+    answer = roofline(read_config(config, name="t5"), "l40s", prompt=512, context=512)
+    layer = 4 * 1024 * 1024 + 2 * 1024 * 4096
+    encoder = 24 * 2 * 512 * (layer + 2 * 1024 * 1024) + 24 * 4 * 512 * 512 * 1024
+    decoder = 24 * 2 * (layer + 2 * 1024 * 1024) + 2 * 1024 * 32128 + 24 * 4 * (512 + 1) * 1024
+    assert answer.phases.prefill.flops == encoder + decoder
+    assert any("the decoder starts with one token" in str(text) for text in answer.assumptions)
+    changes = {one.change for one in answer.prescriptions}
+    assert not {"prefix caching", "speculative decoding"} & changes
+
+
+def test_pictures_are_said_to_be_left_out() -> None:
+    said = [str(text) for text in roofline("qwen3-vl-8b-instruct", "l40s", prompt=64, context=64).assumptions]
+    assert any("text alone" in text and "vision tower" in text for text in said)
+
+
+def test_graphs_are_prescribed_to_an_engine_without_them() -> None:
+    without = roofline("llama-3.2-1b", "h100-sxm", batch=1, context=512, enforce_eager=True)
+    found = next(one for one in without.prescriptions if one.name == "graphs")
+    assert found.after == pytest.approx(
+        roofline("llama-3.2-1b", "h100-sxm", batch=1, context=512).phases.decode.time.value
+    )
+    assert any("host launches" in str(text) for text in without.assumptions)
+
+
+def test_more_memory_than_the_device_has_is_said() -> None:
+    more = roofline("llama-3.2-1b", "l40s", prompt=64, context=64, memory=96 * 2**30)
+    assert "--memory is 96.00 GiB, and NVIDIA L40S has" in str(more.cautions[0])
+    assert not roofline("llama-3.2-1b", "l40s", prompt=64, context=64, memory=40 * 2**30).cautions

@@ -247,6 +247,37 @@ def test_replicas_of_attention_bring_all_their_tokens_to_the_experts() -> None:
     assert found["experts.combine"].shape == Collective("reduce_scatter", 8, 128 * 2048 * 2)
 
 
+def test_beyond_as_many_replicas_as_a_token_has_experts_copies_go_to_the_ranks_that_hold_them() -> None:
+    model = load_model("Qwen/Qwen3-30B-A3B")
+    deployment = deployed(model, expert_parallel=32, attention_data_parallel=32)
+    found = by_name(operators_of(deployment, Batch.decode(16, 1000)))
+    copies = 32 * (1 - (31 / 32) ** 8)
+    assert 7 < copies < 8
+    back = found["experts.combine"].shape
+    assert isinstance(back, Collective)
+    assert (back.op, back.ranks) == ("all_to_all", 32)
+    assert back.message == 16 * round(copies * 2048 * 2)
+    assert found["experts.dispatch"].shape == back  # weights in 16 bits are multiplied in 16 bits
+
+
+def test_copies_of_tokens_travel_in_the_precision_in_which_they_are_multiplied() -> None:
+    deployment = deployed("deepseek-ai/DeepSeek-V3", "h200-sxm", expert_parallel=32, attention_data_parallel=32)
+    found = {o.name: o.shape for o in operators_of(deployment, Batch.decode(64, 1000))}
+    sent, back = found["experts.dispatch"], found["experts.combine"]
+    assert isinstance(sent, Collective)
+    assert isinstance(back, Collective)
+    assert back.message == pytest.approx(2 * sent.message, rel=1e-4)
+
+
+def test_a_norm_over_all_heads_adds_up_squares_over_ranks_and_one_per_head_does_not() -> None:
+    across = operators_of(deployed("MiniMaxAI/MiniMax-M2.7", tp=8), Batch.decode(16, 100))
+    found = next(o for o in across if o.name == "attention.norm_all_reduce")
+    assert (found.count, found.shape) == (62, Collective("all_reduce", 8, 16 * 8))
+    for model, tp in (("MiniMaxAI/MiniMax-M2.7", 1), ("Qwen/Qwen3-30B-A3B", 4)):
+        operators = operators_of(deployed(model, "b200-sxm", tp), Batch.decode(16, 100))
+        assert "attention.norm_all_reduce" not in {o.name for o in operators}
+
+
 def test_experts_that_are_not_there_cannot_be_shared_out() -> None:
     with pytest.raises(BadInput, match="has no experts"):
         deployed(LLAMA, attention_data_parallel=2)
@@ -273,6 +304,18 @@ def test_stages_send_to_the_next_and_together_run_the_whole_model() -> None:
     sends = [o for o in staged if o.name == "pipeline.send"]
     assert [(o.count, o.shape) for o in sends] == [(3, Collective("send", 2, 100 * 4096 * 2 * 2))]
     assert tuple(o for o in staged if o.name != "pipeline.send") == whole
+
+
+def test_ranks_of_a_stage_send_a_part_each_that_is_gathered_behind_the_border() -> None:
+    staged = operators_of(deployed(LLAMA, tp=4, pipeline_parallel=4), Batch.prefill(100))
+    message = 100 * 4096 * 2 * 2 // 4
+    found = [(o.count, o.shape) for o in staged if o.name.startswith("pipeline.")]
+    # two stages of four fill a machine of eight: the second border lies between machines
+    assert found == [
+        (2, Collective("send", 2, message)),
+        (3, Collective("all_gather", 4, message)),
+        (1, Collective("send", 2, message, span=9)),
+    ]
 
 
 # --- precision
@@ -372,7 +415,7 @@ def test_recurrences_read_and_write_their_state_once_per_sequence() -> None:
     model = load_model("Qwen/Qwen3-Next-80B-A3B-Instruct")
     operators = operators_of(deployed(model), Batch.decode(4, 1000))
     scans = [o for o in operators if isinstance(o.shape, Scan)]
-    assert sum(o.count * o.kv_reads for o in scans) == 4 * model.state_bytes_per_sequence()
+    assert sum(o.count * o.state_reads for o in scans) == 4 * model.state_bytes_per_sequence()
     longer = operators_of(deployed(model), Batch.decode(4, 9000))
     assert [o for o in longer if isinstance(o.shape, Scan)] == scans
 
@@ -509,7 +552,9 @@ def applied_elements(model: ModelSpec) -> int:
             if tensor.use in ("linear", "plain"):
                 # every head multiplies Inkling's table of relative positions
                 times = turns * (layer.mixer.attention.heads if tensor.role == "attention.relative_table" else 1)  # type: ignore[union-attr]
-                found += tensor.active_elements * len(indices) * times
+                # of the adapters of a shared block each layer runs its own
+                copies = tensor.copies if tensor.active is None else 1
+                found += tensor.active_elements // copies * len(indices) * times
     head = 0
     for _, tensor in model.outer_tensors():
         if tensor.use in ("linear", "plain") and not tensor.role.startswith(("pooler", "embedding.encoder")):
@@ -518,6 +563,39 @@ def applied_elements(model: ModelSpec) -> int:
     if model.head_tied and not head:
         found += sum(tensor.elements for _, tensor in model.outer_tensors() if tensor.role == "embedding")
     return found
+
+
+@pytest.mark.parametrize(("tied", "attention", "flops"), [(True, False, 524288), (False, True, 2097152)])
+def test_a_layer_runs_its_own_adapter_of_a_shared_block(tied: bool, attention: bool, flops: int) -> None:
+    """torch counts as many FLOPs more of 16 tokens where the adapters' rank is 24 in place of 8 (Zamba2ForCausalLM)."""
+    steps = []
+    for rank in (8, 24):
+        config = {
+            "architectures": ["Zamba2ForCausalLM"],
+            "model_type": "zamba2",
+            "vocab_size": 128,
+            "hidden_size": 64,
+            "num_hidden_layers": 8,
+            "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid", "mamba", "hybrid", "hybrid", "mamba"],
+            "num_attention_heads": 4,
+            "num_key_value_heads": 4,
+            "n_mamba_heads": 4,
+            "mamba_d_state": 16,
+            "intermediate_size": 96,
+            "adapter_rank": rank,
+            "num_mem_blocks": 2,
+            "use_shared_attention_adapter": attention,
+            "tie_word_embeddings": tied,
+            "max_position_embeddings": 4096,
+        }
+        deployment = deployed(read_config(config, name="zamba2"))
+        streamed, unread = resident(deployment, Batch.prefill(16))
+        assert streamed + sum(unread.values()) == shards(deployment)[0].weights
+        steps.append(plan_of(deployment).operators(Batch.prefill(16)))
+        read = {o.name: o.count * o.weights for o in steps[-1] if o.name.startswith("adapter.mlp")}
+        assert sum(read.values()) == 4 * 2 * rank * (64 + 192)
+    few, many = (total(step, "flops") for step in steps)
+    assert many - few == flops
 
 
 OTHERWISE = {
@@ -603,7 +681,16 @@ def test_a_batch_of_arrays_has_the_figures_of_each_of_its_members() -> None:
             alone = plan.operators(Batch.decode(int(sizes[i]), int(contexts[i])))
             assert [o.name for o in alone] == [o.name for o in together]
             for one, all_of_them in zip(alone, together, strict=True):
-                for field in ("flops", "weights", "reads", "writes", "kv_reads", "kv_writes"):
+                for field in (
+                    "flops",
+                    "weights",
+                    "reads",
+                    "writes",
+                    "kv_reads",
+                    "kv_writes",
+                    "state_reads",
+                    "state_writes",
+                ):
                     figure = getattr(all_of_them, field)
                     assert getattr(one, field) == (figure if isinstance(figure, int) else figure[i])
 

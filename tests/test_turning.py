@@ -12,7 +12,15 @@ from narrows.models import load_model, read_config
 from narrows.roofline import turning_batch
 from narrows.roofline.hierarchy import clock, levels
 from narrows.roofline.phases import Load, Served
-from narrows.roofline.turning import TurningPoint, decode_by_peaks, first, kv_bytes, turning_points, weight_bytes
+from narrows.roofline.turning import (
+    TurningPoint,
+    decode_by_peaks,
+    first,
+    kv_bytes,
+    state_bytes,
+    turning_points,
+    weight_bytes,
+)
 from narrows.step import AttentionShape, Batch, Elementwise, Gemm, Operator
 
 from .test_estimate import LLAMA_1B, on_two_cores
@@ -170,3 +178,40 @@ def test_decode_attention_reads_its_cache_once_at_every_level() -> None:
     one = Operator("attention.core", shape, 1, "fp16", 4 * 4000 * 32 * 128, kv_reads=2 * 2 * 4000 * 8 * 128)
     outer, second, *_ = levels(one, find_accelerator("l40s"))
     assert second.bytes == outer.bytes
+
+
+def test_state_is_no_kv_cache() -> None:
+    """Two of Qwen3-Next's state per sequence (read and written) against weights; only its attention keeps a cache."""
+    model = load_model("Qwen/Qwen3-Next-80B-A3B-Instruct")
+    steps = Served(deploy(model, find_accelerator("h200-sxm"), max_length=8192))
+    step = steps.plan.operators(Batch.decode(4, 8191))
+    assert kv_bytes(step) == 4 * (model.kv_bytes_per_sequence(8192) + model.kv_bytes_per_token(8191))
+    assert state_bytes(step) == 4 * 2 * model.state_bytes_per_sequence()
+    found = points(steps.deployment, Load(8192, 4, 8191))
+    turn = found["decode_state_batch"].value
+    assert turn is not None
+    for batch, beyond in ((turn - 1, False), (turn, True)):
+        step = steps.plan.operators(Batch.decode(batch, 8191))
+        assert (batch * 2 * model.state_bytes_per_sequence() >= weight_bytes(step)) == beyond
+
+
+def test_a_model_without_a_cache_is_said_to_have_none() -> None:
+    config = {
+        "architectures": ["Mamba2ForCausalLM"],
+        "model_type": "mamba2",
+        "hidden_size": 2560,
+        "num_hidden_layers": 64,
+        "num_heads": 80,
+        "head_dim": 64,
+        "state_size": 128,
+        "n_groups": 1,
+        "vocab_size": 50288,
+        "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16",
+    }
+    steps = Served(deploy(read_config(config, name="mamba2"), find_accelerator("h100-sxm"), max_length=8192))
+    found = points(steps.deployment, Load(8192, 16, 8191))
+    for name in ("decode_kv_batch", "decode_kv_context"):
+        assert found[name].value is None
+        assert "no KV cache" in str(found[name].text)
+    assert found["decode_state_batch"].value is not None

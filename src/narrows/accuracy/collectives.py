@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from narrows.accuracy.board import MIN_CLAIM, Interval, Score
 from narrows.calibration.collectives import CollectiveTable, collective_tables
 from narrows.hardware import find_accelerator
-from narrows.roofline.collectives import Curve, law_time, traffic
+from narrows.roofline.collectives import Curve, law_time, rising, traffic
 from narrows.roofline.link import Link, link_of
 
 NAMES = ("a0", "a1", "e0", "g", "p")
@@ -114,7 +114,7 @@ def left_out(rows: Sequence[Point]) -> list[tuple[Point, float]]:
 def every_other(table: CollectiveTable) -> list[tuple[float, float]]:
     """(measured, interpolated) of every second size, from the sizes between them."""
     seconds = tuple(1e-6 * time for time in table.microseconds)
-    curve = Curve(table.bytes[::2], seconds[::2])
+    curve = Curve(table.bytes[::2], rising(seconds[::2]))
     # the last one would be extrapolated where the number of sizes is even
     inner = range(1, len(seconds) - 1, 2)
     return [(seconds[i], curve(table.bytes[i])) for i in inner]

@@ -162,7 +162,7 @@ def _constant_overhead(cases: Iterable[Case]) -> float:
 
 def _predict(case: Case, known: Coefficients, overhead: float) -> Predicted:
     found = start(case.deployment, known)
-    budget, weights = case.deployment.budget, found.shard.weights
+    budget, weights = case.deployment.budget - case.deployment.others_inside, found.shard.weights
     return Predicted(case, found, budget - 1.1 * weights, budget - weights - overhead)
 
 
@@ -178,13 +178,13 @@ def _tokens_comparable(case: Case) -> bool:
 
 def _kv_of(one: Predicted, method: str) -> tuple[float, float] | None:
     """(predicted, reported) KV tokens where both are known, else bytes: the error is relative, so none of nothing."""
-    record, deployment = one.case.record, one.case.deployment
-    if not record.has_device or max(record.kv_bytes or 0, record.kv_tokens or 0) <= 0:
+    record, deployment, reported = one.case.record, one.case.deployment, one.case.pool_bytes
+    if not record.has_device or max(reported or 0, record.kv_tokens or 0) <= 0:
         return None
     pool = _pool(one, method)
     if record.kv_tokens and _tokens_comparable(one.case):
         return float(stated_tokens(deployment, one.start.pages, int(pool))), float(record.kv_tokens)
-    return (pool, float(record.kv_bytes)) if record.kv_bytes else None
+    return (pool, float(reported)) if reported else None
 
 
 def _weights_of(one: Predicted, method: str) -> tuple[float, float] | None:
@@ -200,7 +200,7 @@ def _activations_of(one: Predicted, method: str) -> tuple[float, float] | None:
         return None
     if method == "narrows":
         return float(one.start.reserve.activations), float(record.activation_bytes)
-    overhead = one.case.deployment.budget - one.start.shard.weights - one.constant
+    overhead = one.case.deployment.budget - one.case.deployment.others_inside - one.start.shard.weights - one.constant
     return overhead - (record.non_torch_bytes or 0), float(record.activation_bytes)
 
 
@@ -273,7 +273,7 @@ def _foreseen(found: Iterable[Predicted], method: str) -> list[Foreseen]:
 
 def _in_interval(one: Predicted) -> tuple[bool, float] | None:
     """(whether the reported bytes are inside, width relative to them), without a named reason to differ."""
-    reported, kv = one.case.record.kv_bytes, one.start.kv
+    reported, kv = one.case.pool_bytes, one.start.kv
     if not reported or reported < 0 or not one.case.record.has_device or one.case.reason is not None:
         return None
     assert kv.low is not None
@@ -312,7 +312,7 @@ _LITTLE, _CLOSE = 1 / 20, 1 / 40
 
 def _little(one: Predicted) -> Text | None:
     """Why a large share of a cache may be wrong: next to nothing is left for it, and the bytes are close."""
-    reported, deployment = one.case.record.kv_bytes, one.case.deployment
+    reported, deployment = one.case.pool_bytes, one.case.deployment
     if reported is None:
         tokens = one.case.record.kv_tokens or 0
         reported = int(one.start.pages.request_bytes(deployment.max_length) * tokens / deployment.max_length)

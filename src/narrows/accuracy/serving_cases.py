@@ -8,7 +8,18 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from narrows.accuracy.board import LeftOut
-from narrows.accuracy.serving_fit import LEVELS, Fitted, Parts, fitted, fitted_parts, group_of, left_out, predicted
+from narrows.accuracy.serving_fit import (
+    CHANGED,
+    LEVELS,
+    Fitted,
+    Parts,
+    fitted,
+    fitted_parts,
+    group_of,
+    is_server,
+    left_out,
+    predicted,
+)
 from narrows.accuracy.serving_records import ServingRecord, device_of, serving_records
 from narrows.accuracy.serving_rules import alone, excluded
 from narrows.accuracy.serving_work import Work, works
@@ -147,11 +158,12 @@ def spreads() -> dict[tuple[str, str], Spread]:
         found[kind, "kin"] = Spread(near.low / UNSERVED, near.high * UNSERVED)
         rows = [one for one in parts.alone if one.kind == kind]
         times, _ = left_out(rows, parts, device)
-        found[kind, "engine"] = spread_of(rows, times)
+        found[kind, "engine"] = found[kind, "generation"] = spread_of(rows, times)
         found[kind, "elsewhere"] = spread_of(rows, predicted(fitted(parts.servers, set()), rows)[0])
     return found
 
 
+OF_ENGINES = ("engine", "generation")
 SERVED = "nvidia HBM"
 """Class of the devices that servers were measured on."""
 KIN = "nvidia GDDR"
@@ -162,10 +174,14 @@ lie inside."""
 
 
 def interval_of(one: Work, level: str) -> Spread:
-    """The interval of a prediction that this level made."""
+    """The interval of a prediction that this level made.
+
+    An engine for one user that taught the laws nothing is as far from them as other devices are.
+    """
     if level in ("any", "kind"):
         keys = device_keys(device_of(one.record.device))
-        level = level if SERVED in keys else "kin" if KIN in keys else "elsewhere"
+        known = level if SERVED in keys else "kin" if KIN in keys else "elsewhere"
+        level = known if is_server(one) else "elsewhere"
     return spreads()[one.kind, level]
 
 
@@ -174,6 +190,9 @@ _BASIS: dict[str, Callable[[Any], str]] = {
     "kin": lambda key: "fitted on servers of every model; interval: devices left out, widened by a quarter",
     "elsewhere": lambda key: "fitted on servers of every model; interval: engines for one user on other devices",
     "engine": lambda key: "fitted on this engine; interval: devices left out",
+    "generation": lambda key: (
+        f"fitted on {'this engine as it was built then' if key[2] else 'builds of today'}; interval: devices left out"
+    ),
     "model": lambda key: "fitted on this model; interval: configurations left out",
     "version": lambda key: "fitted on this model and version; interval: configurations left out",
 }
@@ -183,16 +202,18 @@ def step_laws(known: Fitted, parts: Parts) -> tuple[Law, ...]:
     """The values as laws of steps; those that rest on few rows are left to the level above."""
     intervals = spreads()
     sources: dict[tuple[str, Any], set[str]] = {}
-    for rows, is_server in ((parts.servers, True), (parts.prompts, True), (parts.alone, False)):
+    for rows, servers in ((parts.servers, True), (parts.prompts, True), (parts.alone, False)):
         for one in rows:
             for level, key_of in LEVELS:
-                if is_server or level == "engine":
+                if servers or level in OF_ENGINES:
                     sources.setdefault((level, key_of(one)), set()).add(one.record.source)
     found = []
     for (level, key), value in known.values.items():
-        least = {"kind": 0, "engine": LEAST_OF_ENGINE}.get(level, LEAST)
+        least = {"kind": 0, "engine": LEAST_OF_ENGINE, "generation": LEAST_OF_ENGINE}.get(level, LEAST)
         if level == "any" or known.rows[level, key] < least:
             continue
+        if level == "engine" and isinstance(key, tuple) and key[1] in CHANGED:
+            continue  # each generation has a law of its own
         for where in ("kind", "kin", "elsewhere") if level == "kind" else (level,):
             place = _place(where, key)
             if place is None:
@@ -233,7 +254,7 @@ def _place(level: str, key: Any) -> Place | None:
     classes = {"kind": SERVED, "kin": KIN, "elsewhere": "any"}
     if level in classes:
         return Place(key, classes[level])
-    if level == "engine":
+    if level in OF_ENGINES:
         return Place(key[0], engine=key[1], version=key[2])
     return None if level == "version" and not key[5] else Place(*key)
 

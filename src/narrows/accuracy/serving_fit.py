@@ -13,8 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
+from narrows.accuracy.serving_records import OLD
 from narrows.accuracy.serving_work import Work
-from narrows.roofline.engine_overhead import NAMES
+from narrows.roofline.engine_overhead import NAMES, SERVERS
 
 BELIEVED: dict[str, float] = {
     **dict.fromkeys(("gemm", "experts", "attention", "scan", "elementwise", "all_reduce", "exchange"), 1.0),
@@ -47,7 +48,7 @@ SPREAD: dict[str, float] = {
     "prompt_per_layer": 20e-6,
 }
 """How far from that they may well be."""
-STRENGTH = {"any": 1.0, "kind": 0.3, "engine": 0.1, "model": 0.2, "version": 0.3}
+STRENGTH = {"any": 1.0, "kind": 0.3, "engine": 0.1, "generation": 0.1, "model": 0.2, "version": 0.3}
 """How strongly each level is drawn to the one above, in squared relative errors; chosen by leaving out configurations
 of the rows that are fitted on."""
 TOGETHER = 0.1
@@ -78,8 +79,13 @@ def version_key(one: Work) -> Hashable:
     return *(one.kind, one.device_class, record.engine, one.shape, one.stored), record.version
 
 
-SERVERS = ("vllm", "sglang", "tensorrt-llm")
-"""Engines that servers were measured with; an old version of one for one user stands by its version."""
+CHANGED = ("llama.cpp",)
+"""Engines for one user whose kernels of `OLD` are not today's: CUDA graphs and better vector kernels came in 2024."""
+
+
+def is_server(one: Work) -> bool:
+    """Whether a row is of an engine that servers were measured with, and not of an old version for one user."""
+    return one.record.engine in SERVERS and one.record.table != "batch-1"
 
 
 def engine_key(one: Work) -> Hashable:
@@ -88,9 +94,17 @@ def engine_key(one: Work) -> Hashable:
     return one.kind, engine, one.record.version if engine in SERVERS else ""
 
 
+def generation_key(one: Work) -> Hashable:
+    """The same, told apart by when it was built where that matters; None where it does not."""
+    if one.record.engine not in CHANGED:
+        return None
+    return one.kind, one.record.engine, one.record.version if one.record.version == OLD else ""
+
+
 LEVELS: tuple[tuple[str, Callable[[Work], Hashable]], ...] = (
     ("kind", lambda one: one.kind),
     ("engine", engine_key),
+    ("generation", generation_key),
     ("model", model_key),
     ("version", version_key),
 )
@@ -159,7 +173,7 @@ def fitted(rows: Sequence[Work], wanted: set[Hashable] | None = None) -> Fitted:
     values["any", ""] = solve(terms, measured, belief, spread, STRENGTH["any"], weights)
     above: list[Any] = [values["any", ""]] * len(rows)
     for level, key_of in LEVELS:
-        if level == "engine":
+        if level in ("engine", "generation"):
             continue  # servers have no level of their own between all steps and one model: `with_engines`
         groups: dict[Hashable, list[int]] = defaultdict(list)
         for i, one in enumerate(rows):
@@ -198,14 +212,20 @@ def with_engines(known: Fitted, rows: Sequence[Work]) -> Fitted:
 
     spread = np.array([SPREAD[name] for name in NAMES])
     values, counts = dict(known.values), dict(known.rows)
-    groups: dict[Hashable, list[Work]] = defaultdict(list)
-    for one in rows:
-        groups[engine_key(one)].append(one)
-    for key, own in groups.items():
-        start = known.values["kind", own[0].kind]
-        terms, measured = matrix(own)
-        values["engine", key] = solve(terms, measured, start, np.maximum(spread, 0.3 * start), STRENGTH["engine"])
-        counts["engine", key] = len(own)
+    above: dict[Hashable, Any] = {}
+    for level, key_of in (("engine", engine_key), ("generation", generation_key)):
+        groups: dict[Hashable, list[Work]] = defaultdict(list)
+        for one in rows:
+            if (key := key_of(one)) is not None:
+                groups[key].append(one)
+        for key, own in groups.items():
+            start = above.get(engine_key(own[0]), known.values["kind", own[0].kind])
+            terms, measured = matrix(own)
+            value = solve(terms, measured, start, np.maximum(spread, 0.3 * start), STRENGTH[level])
+            values[level, key] = value
+            counts[level, key] = len(own)
+            if level == "engine":
+                above[key] = value
     return Fitted(values, counts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from functools import cache
 from typing import Any, Literal
 
@@ -17,6 +18,12 @@ from narrows.models.feedforward import MixtureOfExperts
 from narrows.text import BadInput
 
 Table = Literal["silicon", "vllm-bench", "trtllm-static", "batch-1", "llama.cpp"]
+
+OLD = "Oct-Nov 2023"
+"""Version of what mlc-ai/llm-perf-bench measured: vLLM without CUDA graphs, llama.cpp before its vector kernels."""
+
+BY_LAYERS = ("llama.cpp", "exllama", "exllamav2", "autoawq")
+"""Engines that give each of several devices whole layers, one after another (AutoAWQ by `device_map`)."""
 
 
 class ServingRecord(msgspec.Struct, frozen=True):
@@ -144,6 +151,7 @@ def deployed(record: ServingRecord) -> Deployment:
         record.model,
         record.device,
         record.engine,
+        record.version if record.engine == "vllm" and re.fullmatch(r"0(\.\d+){1,2}", record.version) else "",
         record.tensor_parallel,
         record.attention_data_parallel,
         record.expert_parallel,
@@ -152,15 +160,16 @@ def deployed(record: ServingRecord) -> Deployment:
 
 
 @cache
-def _deployed(model: str, device: str, engine: str, tp: int, dp: int, ep: int, kv: str) -> Deployment:
-    gguf = _served()[model].get("quantization", {}).get("gguf")
+def _deployed(model: str, device: str, engine: str, version: str, tp: int, dp: int, ep: int, kv: str) -> Deployment:
+    # llama.cpp's whole files are GGUF too
+    gguf = _served()[model].get("quantization", {}).get("gguf", "F16" if engine == "llama.cpp" else None)
     if gguf is not None and engine != "llama.cpp":
         raise BadInput("{engine} runs no GGUF files", engine=engine)
-    layers_only = gguf is not None and tp > 1
+    layers_only = engine in BY_LAYERS and tp > 1
     return deploy(
         served_model(model),
         device_of(device),
-        engine="llama.cpp" if gguf is not None else "vllm",
+        engine="llama.cpp" if gguf is not None else f"vllm=={version}" if version else "vllm",
         tensor_parallel=1 if layers_only else tp,
         pipeline_parallel=tp if layers_only else 1,
         kv_cache_dtype=kv,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import median
 
-from narrows.accuracy.serving_records import ServingRecord
+from narrows.accuracy.serving_records import OLD, ServingRecord
 from narrows.accuracy.serving_work import Work
 from narrows.text import Text
 
@@ -28,6 +28,10 @@ EQUAL = Text(
     "its sequences are equal, so that they share experts: batches of a mixture of experts in llama-batched-bench"
 )
 COUNTED = Text("devices of prompts and of decoding are counted together: more than eight in one aggregate server")
+BY_ROWS = Text(
+    "llama.cpp of 2023 on several devices: each took rows of every product (since January 2024 layers in turn), which "
+    "narrows cannot deploy"
+)
 
 FASTER_BY = 0.7
 SHARED = 5
@@ -58,6 +62,8 @@ def alone(record: ServingRecord) -> Text | None:
         return NOTHING
     if record.speculates:
         return GUESSES
+    if record.engine == "llama.cpp" and record.version == OLD and record.devices > 1:
+        return BY_ROWS
     if record.table == "silicon" and not record.disaggregated and record.devices > MOST_TOGETHER:
         return COUNTED
     return None

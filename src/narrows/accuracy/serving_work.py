@@ -12,22 +12,27 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from narrows.accuracy.gemm import PLAIN_BANDWIDTH, PLAIN_PEAK
-from narrows.accuracy.serving_records import ServingRecord, deployed
+from narrows.accuracy.serving_records import OLD, ServingRecord, deployed
 from narrows.deployment import Deployment
 from narrows.memory.shard import binding_shard, shards
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.cost import Costs
-from narrows.roofline.engine_overhead import KINDS, asked_of, exposed, few, kind_of, mixture
-from narrows.step import Batch, Plan, plan_of
+from narrows.roofline.engine_overhead import KINDS, NAMES, VECTORS, asked_of, exposed, few, kind_of, mixture
+from narrows.step import Batch, Chunk, Plan, plan_of
 from narrows.text import BadInput, Text
 
 CHUNK = 8192
 """Tokens of a prompt that a step takes at most; engines differ between 2,048 and 16,384."""
 CLAIMED = 0.92
 """Share of the usable memory that a server fills (vLLM's default; the others are near)."""
+PROMPTS_PEAK = 0.57
+"""Share of the roofline that prompts reach in a server (of the model of three constants)."""
 RUNTIME_BYTES = 3e9
 """What it keeps beside weights and cache."""
 TALKS = ("all_reduce", "exchange")
+MIXED = ("vllm", "tensorrt-llm")
+"""Engines that run pieces of prompts in the same step as decodes; SGLang runs them in steps of their own (its flag
+`--enable-mixed-chunk` is off unless given)."""
 
 
 class Work(NamedTuple):
@@ -49,11 +54,21 @@ class Work(NamedTuple):
     three: float
 
     @property
+    def launches(self) -> float:
+        """Kernels and collectives of a step."""
+        return self.terms[NAMES.index("gap")] + self.terms[NAMES.index("talk_gap")]
+
+    @property
     def measured(self) -> float:
         """Seconds: of a token, or to the first one."""
         value = self.record.tpot if self.record.tpot is not None else self.record.ttft
         assert value is not None
         return value
+
+
+def launched_eagerly(record: ServingRecord) -> bool:
+    """Whether its engine launched each kernel of a step from Python: vLLM had no CUDA graphs before 0.2.7."""
+    return record.engine == "vllm" and record.version == OLD
 
 
 class _Sums:
@@ -67,17 +82,19 @@ class _Sums:
         self.ideal: Any = 0.0
         self.plain: Any = 0.0
         self.large: Any = 0.0
+        self.routed: Any = 0.0
         self.exposed = exposed(batch)
         for operator in plan.operators(batch):
             kind, times = kind_of(operator), operator.count
             time, near = costs(operator).time, few(operator)
+            if kind == "experts":
+                self.routed = self.routed + times * time
             self.times[kind] = self.times[kind] + times * time * near
             self.large = self.large + times * time * (1 - near)
             self.counts[kind] += times
             if kind not in TALKS:
                 compute = operator.flops / device.peak(operator.precision)
-                kept = operator.weights + operator.kv_reads + operator.kv_writes
-                self.limit = self.limit + times * larger(compute, kept / device.memory_bandwidth)
+                self.limit = self.limit + times * larger(compute, operator.kept / device.memory_bandwidth)
                 moved = operator.bytes / device.memory_bandwidth
                 self.ideal = self.ideal + times * larger(compute, moved)
                 self.plain = self.plain + times * larger(compute / PLAIN_PEAK, moved / PLAIN_BANDWIDTH)
@@ -128,6 +145,7 @@ def works(records: Sequence[ServingRecord]) -> tuple[tuple[Work, ...], tuple[Unw
             plan, costs = plan_of(deployment), Costs(deployment, bare=True)
             # its own collectives; of TensorRT-LLM's attention, measured apart, servers show nothing
             costs.library = group[0].engine
+            costs.by_vectors = group[0].engine in VECTORS
             for part, of in ((True, _decodes), (False, _prompts)):
                 chosen = [one for one in group if (one.tpot is not None) is part]
                 if chosen:
@@ -140,10 +158,14 @@ def works(records: Sequence[ServingRecord]) -> tuple[tuple[Work, ...], tuple[Unw
 
 
 def room(deployment: Deployment, length: int) -> float:
-    """Sequences of `length` tokens that the cache of one replica holds."""
+    """Sequences of `length` tokens that the cache of one replica holds.
+
+    A server that ran holds one at least: where none is left by this reckoning, how many it holds is not known.
+    """
     free = int(deployment.usable * CLAIMED - RUNTIME_BYTES)
     shard = binding_shard(shards(deployment), free, length)
-    return max(1.0, (free - shard.weights) / max(shard.sequence_bytes(length), 1))
+    held = (free - shard.weights) / max(shard.sequence_bytes(length), 1)
+    return held if held >= 1 else float("inf")
 
 
 def _decodes(records: Sequence[ServingRecord], plan: Plan, costs: Costs) -> list[Work]:
@@ -155,13 +177,19 @@ def _decodes(records: Sequence[ServingRecord], plan: Plan, costs: Costs) -> list
     batch = np.array([max(1, round(each)) for each in asked], dtype=np.int64)
     context = np.array([one.prompt + one.output // 2 for one in records], dtype=np.int64)
     prompt = np.array([one.prompt for one in records], dtype=np.int64)
+    batch = _fed(records, plan, costs, batch, context)
     steps = _Sums(plan, costs, Batch.decode(batch, context))  # type: ignore[arg-type]
-    chunk = np.minimum(prompt, CHUNK)
-    prompts = _Sums(plan, costs, Batch.prefill(chunk))  # type: ignore[arg-type]
     served = np.array([one.table == "silicon" or one.table == "vllm-bench" for one in records])
     alone = np.array([one.disaggregated for one in records])
     output = np.array([one.output for one in records])
+    chunk = np.minimum(prompt, CHUNK)
     share = np.where(served & ~alone, batch / output, 0.0) * -(-prompt // CHUNK)
+    # chunks that one step takes together, where more than one comes in per step
+    together = np.clip(share.round(), 1, np.maximum(CHUNK // chunk, 1)).astype(np.int64)
+    often = share / together
+    decode, prompts = Batch.decode(batch, context), Batch((Chunk(together, chunk),))  # type: ignore[arg-type]
+    own, network = _beside(plan, costs, decode, prompts, records[0].engine in MIXED)
+    single = _Sums(plan, costs, Batch.prefill(chunk))  # type: ignore[arg-type]
     zero = np.zeros(len(records))
     columns = [
         *(steps.times[kind] + zero for kind in KINDS),
@@ -172,13 +200,54 @@ def _decodes(records: Sequence[ServingRecord], plan: Plan, costs: Costs) -> list
         1 + zero,
         batch + zero,
         zero,
-        share * prompts.own(),
-        share * prompts.network(),
-        share * layers,
+        often * own,
+        often * network,
+        often * layers,
     ]
-    three = 0.074e-3 * layers + steps.ideal / 0.93 + share * prompts.ideal / 0.57
-    plain = steps.plain + share * prompts.plain
+    three = 0.074e-3 * layers + steps.ideal / 0.93 + share * single.ideal / PROMPTS_PEAK
+    plain = steps.plain + share * single.plain
     return _rows(records, deployment, columns, steps.limit + zero, plain + zero, three + zero)
+
+
+def _fed(records: Sequence[ServingRecord], plan: Plan, costs: Costs, batch: Any, context: Any) -> Any:
+    """Sequences that decode together where other servers take the prompts, which may be slower: those wait there.
+
+    By Little's law as many decode as prompts come in while one does. Prompts are taken to reach `PROMPTS_PEAK`.
+    """
+    import numpy as np
+
+    fed = np.array([one.disaggregated and one.prefill_servers is not None for one in records])
+    if not fed.any():
+        return batch
+    replicas = plan.deployment.attention_data_parallel
+    chunk = np.minimum(np.array([one.prompt for one in records], dtype=np.int64), CHUNK)
+    pieces = np.array([one.prompt for one in records]) / chunk
+    alone = _Sums(plan, costs, Batch((Chunk(CHUNK // chunk, chunk),)))  # type: ignore[arg-type]
+    # of one prompt on a device, were all its work shared out
+    seconds = pieces * alone.ideal / PROMPTS_PEAK / (CHUNK // chunk) * plan.deployment.count / replicas
+    takers = [(one.prefill_servers or 0) * (one.prefill_devices or 0) / (one.servers or 1) for one in records]
+    output = np.array([one.output for one in records])
+    incoming = np.array(takers) / seconds / replicas
+    most, found = batch, batch
+    for _ in range(6):
+        steps = _Sums(plan, costs, Batch.decode(found, context))
+        enough = np.rint(incoming * output * (steps.own() + steps.network()))
+        found = np.where(fed, np.clip(enough, 1, most), most).astype(np.int64)
+    return found
+
+
+def _beside(plan: Plan, costs: Costs, decode: Batch, prompts: Batch, mixed: bool) -> tuple[Any, Any]:
+    """Seconds that pieces of prompts add to steps that decode: (kernels, collectives).
+
+    mixed: in one step with decodes, whose tokens touch most experts already: of those counts what they take longer.
+    Dense layers compute a piece about as long as they do apart, for its arithmetic is what takes their time.
+    """
+    apart = _Sums(plan, costs, prompts)
+    if not (mixed and mixture(plan.deployment.model)):
+        return apart.own(), apart.network()
+    both = _Sums(plan, costs, Batch((*decode.chunks, *prompts.chunks)))
+    longer = both.routed - _Sums(plan, costs, decode).routed
+    return apart.own() - apart.routed + longer, apart.network()
 
 
 def _prompts(records: Sequence[ServingRecord], plan: Plan, costs: Costs) -> list[Work]:
@@ -202,7 +271,7 @@ def _prompts(records: Sequence[ServingRecord], plan: Plan, costs: Costs) -> list
         zero,
         zero,
     ]
-    three = 0.074e-3 * layers + sums.ideal / 0.57
+    three = 0.074e-3 * layers + sums.ideal / PROMPTS_PEAK
     return _rows(records, deployment, columns, sums.limit + zero, sums.plain + zero, three + zero)
 
 

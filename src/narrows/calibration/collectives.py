@@ -13,7 +13,8 @@ class CollectiveTable(msgspec.Struct, frozen=True):
 
     op: as in `narrows.step.Collective`. library: `nccl` (also oneCCL), `custom` (the all-reduce of vLLM, inside a CUDA
     graph), `trtllm`. nodes: machines that the ranks are spread over. bytes: as
-    one rank holds them before; microseconds: median of the runs.
+    one rank holds them before; microseconds: median of the runs, as measured:
+    73 of 156 tables fall somewhere with size, by up to 2.3 times; `narrows.roofline.collectives` reads them as rising.
     """
 
     device: str

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
-from narrows.cli.options import as_json, emit, lang, option
+from narrows.cli.options import Command, as_json, emit, lang, option
 from narrows.report.i18n import _
 
 
@@ -14,7 +12,7 @@ def _run(forget: int | None, as_json: bool) -> None:
     emit(calibration(forget=forget), as_json)
 
 
-command = click.Command(
+command = Command(
     "calibration",
     callback=_run,
     help=_("The corrections that 'check --calibrate' kept, which predictions of the same machines use and name."),

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option
+from narrows.cli.options import Command, as_json, emit, lang, option
 from narrows.report.i18n import _
 
 
@@ -22,7 +22,7 @@ def _run(log: str, as_json: bool, **options: Any) -> int:
     return answer.exit_code
 
 
-command = click.Command(
+command = Command(
     "check",
     callback=_run,
     help=_(

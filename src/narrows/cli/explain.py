@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from narrows.answers.explain import TOPICS
-from narrows.cli.options import as_json, emit, lang, plot
+from narrows.cli.options import Command, as_json, emit, lang, plot
 from narrows.report.i18n import _
 
 
@@ -21,7 +21,7 @@ def _run(topic: str | None, as_json: bool, plot: str | None) -> None:
     emit(answer, as_json)
 
 
-command = click.Command(
+command = Command(
     "explain",
     callback=_run,
     help=_(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, emit, lang, option, plot, waiting
 from narrows.report.i18n import _
 from narrows.text import BadInput
 
@@ -73,7 +73,7 @@ def _sglang_options(options: dict[str, Any]) -> None:
             options[general] = given[name]
 
 
-command = click.Command(
+command = Command(
     "fit",
     callback=_run,
     help=_(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option
+from narrows.cli.options import Command, as_json, emit, lang, option
 from narrows.report.i18n import _
 
 
@@ -18,7 +18,7 @@ def _run(
     emit(gpus(text, vendor=vendor, min_memory=least, precision=precision, cloud=cloud), as_json)
 
 
-command = click.Command(
+command = Command(
     "gpus",
     callback=_run,
     help=_("Accelerators whose names hold TEXT (default: all), with usable memory, peaks, ridge points and prices."),

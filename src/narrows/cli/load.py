@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, emit, lang, option, plot, waiting
 from narrows.report.i18n import _
 
 
@@ -27,7 +27,7 @@ def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     return 0
 
 
-command = click.Command(
+command = Command(
     "load",
     callback=_run,
     help=_(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option, plot
+from narrows.cli.options import Command, as_json, emit, lang, option, plot
 from narrows.report.i18n import _, say
 from narrows.text import Text
 
@@ -115,7 +115,7 @@ def _load(path: str | None, make: str | None, most: str | None, as_json: bool, p
 
 
 def _commands() -> list[click.Command]:
-    machine = click.Command(
+    machine = Command(
         "machine",
         callback=_machine,
         help=_(
@@ -136,7 +136,7 @@ def _commands() -> list[click.Command]:
             lang(),
         ],
     )
-    model = click.Command(
+    model = Command(
         "model",
         callback=_model,
         help=_(
@@ -157,7 +157,7 @@ def _commands() -> list[click.Command]:
             lang(),
         ],
     )
-    load = click.Command(
+    load = Command(
         "load",
         callback=_load,
         help=_(

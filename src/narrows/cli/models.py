@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narrows.cli.options import as_json, emit, lang, option, waiting
+from narrows.cli.options import Command, as_json, emit, lang, option, waiting
 from narrows.report.i18n import _
 
 
@@ -33,7 +33,7 @@ def _run(
         emit(answer, as_json)
 
 
-command = click.Command(
+command = Command(
     "models",
     callback=_run,
     help=_(

@@ -19,6 +19,18 @@ PATIENCE = 1.0
 """Seconds of reading before a bar is shown."""
 
 
+class Command(click.Command):
+    """A command whose options with one value may be given once: which of two is meant is not guessed."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a repeated option before anything is read."""
+        order = self.make_parser(ctx).parse_args(list(args))[2]
+        for one in set(order):
+            if isinstance(one, click.Option) and not one.multiple and not one.is_flag and order.count(one) > 1:
+                raise click.UsageError(_("{option} is given twice; it takes one value").format(option=one.opts[0]), ctx)
+        return super().parse_args(ctx, args)
+
+
 def lang() -> click.Option:
     """`--lang`: read before parsing (help texts need it), declared here so that it is allowed anywhere."""
     return click.Option(["--lang"], metavar="|".join(LANGUAGES), expose_value=False, help=_("Language of the output."))
@@ -59,8 +71,8 @@ def waiting() -> Callable[[int, int], None]:
     return told
 
 
-def emit(answer: Printed, as_json: bool) -> None:
-    """Print an answer: as JSON untouched by terminal width or colour, or as the report."""
+def emit(answer: Printed, as_json: bool, **how: bool) -> None:
+    """Print an answer: as JSON untouched by terminal width or colour, or as the report, told `how`."""
     if as_json:
         # as bytes: JSON is UTF-8 whatever the terminal speaks
         click.echo(answer.to_json().encode())
@@ -68,4 +80,4 @@ def emit(answer: Printed, as_json: bool) -> None:
     from narrows.report.console import show
     from narrows.report.render import parts_of
 
-    show(parts_of(answer))
+    show(parts_of(answer, **how))

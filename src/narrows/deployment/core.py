@@ -1,4 +1,4 @@
-"""Which of an engine's cores runs a deployment, in versions that have two (vLLM 0.8 to 0.10.1: V0 and V1)."""
+"""Which of an engine's cores runs a deployment, in versions that have two (vLLM 0.8 to 0.10.1), and its step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from narrows.models.mixers import Chain, LatentAttention
 from narrows.models.spec import Layer
 from narrows.precision import Format
 from narrows.precision.per_tensor import PerTensor
-from narrows.text import Text
+from narrows.text import BadInput, Text
 
 _LEAST_MAJOR = 8
 """Compute capability from which V1 runs in those versions: FlashAttention needs Ampere (vllm-project/vllm#13726)."""
@@ -77,7 +77,14 @@ def _why(
     return None
 
 
-def step_of(engine: Engine, model: ModelSpec, device: Accelerator, length: int, default: SchedulerDefault) -> int:
+def step_of(
+    engine: Engine,
+    model: ModelSpec,
+    device: Accelerator,
+    length: int,
+    default: SchedulerDefault,
+    sequences: int | None = None,
+) -> int:
     """The default of max_num_batched_tokens.
 
     V0 leaves some prompts whole at any length, those of images, latent attention and windows, and gives images a step
@@ -86,7 +93,7 @@ def step_of(engine: Engine, model: ModelSpec, device: Accelerator, length: int, 
     images = any(tower.served and not tower.reads and tower.name.endswith("tower") for tower in model.towers)
     windows = any(row.window for _, row in model.cache_rows())
     uncut = engine.whole_prompts and (images or windows or any(latent_parts(layer) for layer, _ in model.kinds))
-    step = engine.step_tokens(length, default, device.compute_capability, uncut=uncut)
+    step = engine.step_tokens(length, default, device.compute_capability, sequences, uncut=uncut)
     counted = engine.whole_prompts and not engine.counts_reserved
     return max(step, _IMAGES) if images and counted else step
 
@@ -96,3 +103,34 @@ def latent_parts(layer: Layer) -> list[LatentAttention]:
     mixer = layer.mixer
     parts = mixer.parts if isinstance(mixer, Chain) else (mixer,)
     return [part for part in parts if isinstance(part, LatentAttention)]
+
+
+def one_token_each(sequences: int, tokens: int) -> None:
+    """vLLM's SchedulerConfig refuses a step that does not hold a token of every sequence (all versions)."""
+    if tokens < sequences:
+        raise BadInput(
+            "--max-num-batched-tokens is {tokens}, less than --max-num-seqs {sequences}: vLLM refuses that; raise the "
+            "first or lower the second",
+            tokens=tokens,
+            sequences=sequences,
+        )
+
+
+def within_step(tokens: int, sequences: int, engine: Engine, assumptions: list[Text]) -> int:
+    """Sequences that run at once where only a step of fewer tokens than that is given."""
+    if not engine.sequences_within_tokens:
+        raise BadInput(
+            "--max-num-batched-tokens is {tokens}, less than the {sequences} sequences that {engine} runs by itself, "
+            "which it refuses; add --max-num-seqs {tokens} or raise it",
+            tokens=tokens,
+            sequences=sequences,
+            engine=engine.label,
+        )
+    assumptions.append(
+        Text(
+            "max_num_seqs is taken as {tokens}: the engine lowers its own {sequences} to the tokens of a step",
+            tokens=tokens,
+            sequences=sequences,
+        )
+    )
+    return tokens

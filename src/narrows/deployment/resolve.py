@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from narrows.deployment.core import core_of, step_of
+from narrows.deployment.core import core_of, one_token_each, step_of, within_step
 from narrows.deployment.split import check_experts, check_split
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
-from narrows.models.mixers import Uncached
+from narrows.models.mixers import LatentAttention, Uncached
 from narrows.models.named import stored_by_name
 from narrows.precision import FORMATS, Format, format_of
 from narrows.precision.named import named_scheme
@@ -154,6 +154,13 @@ def deploy(
         raise BadInput("--cache-type-v and --swa-full are options of llama.cpp; add --engine llama.cpp")
     if isinstance(model.precision.scheme, PerTensor) and not llama:
         assumptions.append(Text("the memory of {engine} was not scored on GGUF files", engine=facts.name))
+    if not facts.latent_cache and any(isinstance(layer.mixer, LatentAttention) for layer, _ in model.kinds):
+        assumptions.append(
+            Text(
+                "{engine} keeps keys and values of every head, padded to 256, in place of the latent",
+                engine=facts.label,
+            )
+        )
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
     check_experts(model, tp, expert_parallel, attention_data_parallel)
@@ -195,10 +202,13 @@ def deploy(
     elif page_size is not None or max_total_tokens is not None:
         raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
     length = _length(model, max_length, assumptions)
-    if facts.name == "vllm" and max_num_seqs is not None and max_num_batched_tokens is not None:
-        _one_token_each(
-            whole("--max-num-seqs", max_num_seqs), whole("--max-num-batched-tokens", max_num_batched_tokens)
-        )
+    sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)
+    if facts.name == "vllm" and max_num_batched_tokens is not None:
+        step = whole("--max-num-batched-tokens", max_num_batched_tokens)
+        if max_num_seqs is not None:
+            one_token_each(sequences, step)
+        elif step < sequences:
+            sequences = within_step(step, sequences, facts, assumptions)
     return Deployment(
         model=model,
         accelerator=accelerator,
@@ -211,10 +221,10 @@ def deploy(
         kv_v=cache_v if llama else None,
         swa_full=swa_full,
         max_length=length,
-        max_num_seqs=whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs),
+        max_num_seqs=sequences,
         max_num_batched_tokens=whole(
             "--max-num-batched-tokens",
-            step_of(facts, model, accelerator, length, defaults)
+            step_of(facts, model, accelerator, length, defaults, sequences)
             if max_num_batched_tokens is None
             else max_num_batched_tokens,
         ),
@@ -239,8 +249,8 @@ def _encoded(model: ModelSpec) -> list[Text]:
     rows = [row for _, row in model.cache_rows()]
     if all(isinstance(layer.mixer, Uncached) for layer, _ in model.kinds):
         raise BadInput(
-            "{model} reads all tokens at once and keeps nothing of them, so that it has no KV cache to fit; 'narrows "
-            "models' tells its size",
+            "{model} reads all tokens at once and keeps nothing of them: it has no KV cache to fit and no decode, and "
+            "narrows does not predict it; 'narrows models' tells its size",
             model=model.name,
         )
     crossed = [row for row in rows if row.encoder]
@@ -352,17 +362,6 @@ def _dtype(model: ModelSpec, given: str, assumptions: list[Text]) -> Format:
             value=given[:40],
         )
     return wanted
-
-
-def _one_token_each(sequences: int, tokens: int) -> None:
-    """vLLM's SchedulerConfig refuses a step that does not hold a token of every sequence (all versions)."""
-    if tokens < sequences:
-        raise BadInput(
-            "--max-num-batched-tokens is {tokens}, less than --max-num-seqs {sequences}: vLLM refuses that; raise the "
-            "first or lower the second",
-            tokens=tokens,
-            sequences=sequences,
-        )
 
 
 def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:

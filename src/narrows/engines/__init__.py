@@ -49,10 +49,17 @@ class _Facts(msgspec.Struct, frozen=True):
     second_runner_graphs: tuple[Since[bool], ...]
     whole_prompts: tuple[Since[bool], ...]
     chunk_above: tuple[Since[tuple[int, int]], ...]
+    latent_cache: tuple[Since[bool], ...]
+    cache_groups: tuple[Since[bool], ...]
+    captures_follow_sequences: tuple[Since[bool], ...]
+    tokens_within_sequences: tuple[Since[bool], ...]
+    sequences_within_tokens: tuple[Since[bool], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
     first_core: tuple[Since[tuple[FallsBack, ...]], ...]
     aligned_latent: tuple[Since[bool], ...]
     materializes_latent: tuple[Since[bool], ...]
+    experts_at_once: tuple[Since[int], ...]
+    experts_padded_to: tuple[Since[int], ...]
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
 
@@ -83,14 +90,32 @@ _BY_VERSION = (
     "second_runner_graphs",
     "whole_prompts",
     "chunk_above",
+    "latent_cache",
+    "cache_groups",
+    "captures_follow_sequences",
+    "tokens_within_sequences",
+    "sequences_within_tokens",
     "tokens_as_concurrency",
     "first_core",
     "aligned_latent",
     "materializes_latent",
+    "experts_at_once",
+    "experts_padded_to",
     "scheduler_defaults",
 )
 """Facts that hold from a version on."""
-_OF_CORE = ("captured", "others_in_budget", "checks_free", "whole_prompts", "chunk_above", "scheduler_defaults")
+_OF_CORE = (
+    "captured",
+    "others_in_budget",
+    "checks_free",
+    "whole_prompts",
+    "chunk_above",
+    "cache_groups",
+    "captures_follow_sequences",
+    "tokens_within_sequences",
+    "sequences_within_tokens",
+    "scheduler_defaults",
+)
 """Those that are of an engine's core: where an older one runs, they are as in the last version that had it alone."""
 
 

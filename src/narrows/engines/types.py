@@ -58,7 +58,15 @@ class Engine(msgspec.Struct, frozen=True):
     core: which of two engine cores runs, where a version has both (vLLM's V0 and V1); first_core: what runs on V0.
     aligned_latent: rows of latents are padded to 256 bytes. materializes_latent: the products of the query's and the
         output's projection with latent attention's up-projections are kept beside the weights.
+    latent_cache: of latent attention the latent is kept; older versions keep keys and values of every head, padded.
+    cache_groups: layers with windows have blocks of their own; older versions keep whole sequences in all layers.
+    captures_follow_sequences: no graphs are captured of more sequences than run at once.
+    tokens_within_sequences: the default step has at most max_num_seqs × max_model_len tokens. sequences_within_tokens:
+        by default no more sequences run than a step has tokens; versions without refuse a smaller step.
     tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
+    experts_at_once: tokens that fused experts take at once of a longer step; 0: all.
+    experts_padded_to: rows that each expert of a rank is filled up to where weights are FP8 in blocks, used or not, and
+        its weights are read; 0: only experts with rows cost anything.
     measured: the version is not newer than the newest whose logs the memory law was scored on.
     sources: fact → where it is from. assumptions: what had to be assumed about the version.
     """
@@ -91,6 +99,13 @@ class Engine(msgspec.Struct, frozen=True):
     materializes_latent: bool = False
     others_in_budget: bool = True
     checks_free: bool = False
+    latent_cache: bool = True
+    cache_groups: bool = True
+    captures_follow_sequences: bool = True
+    tokens_within_sequences: bool = False
+    sequences_within_tokens: bool = False
+    experts_at_once: int = 0
+    experts_padded_to: int = 0
 
     @property
     def label(self) -> str:
@@ -109,15 +124,17 @@ class Engine(msgspec.Struct, frozen=True):
         max_length: int,
         default: SchedulerDefault,
         compute_capability: str | None = None,
+        sequences: int | None = None,
         *,
         uncut: bool = False,
     ) -> int:
-        """The default of max_num_batched_tokens for sequences of up to `max_length` tokens on such a device.
+        """The default of max_num_batched_tokens for `sequences` of up to `max_length` tokens on such a device.
 
         uncut: the model's prompts are never cut by themselves in versions that take whole ones.
         """
         if not self.whole_prompts:
-            return default.max_num_batched_tokens
+            most = default.max_num_batched_tokens
+            return min(most, sequences * max_length) if self.tokens_within_sequences and sequences else most
         above, chunk = self.chunk_above
         cuts = max_length > above and compute_capability != _NEVER_CUTS and not uncut
         return chunk if cuts else max(max_length, default.max_num_batched_tokens)

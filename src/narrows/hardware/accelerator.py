@@ -8,7 +8,6 @@ import msgspec
 
 from narrows.quantity import Kind
 from narrows.text import BadInput, Text
-from narrows.units import binary
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4", "int4")
 """Precisions that peaks are stated for."""
@@ -150,19 +149,8 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
     def usable(self) -> Usable:
         """Memory a process can get: measured, or assumed by a rule that its basis states.
 
-        Raises BadInput for a host processor: see `with_usable`.
+        Raises BadInput for a host processor, whose user says how much of it may be used.
         """
         from narrows.hardware.usable import usable_memory  # the rule needs the whole catalogue, which needs this type
 
         return usable_memory(self)
-
-    def with_usable(self, size: int) -> Accelerator:
-        """The same device with `size` bytes usable, as its user says. Raises BadInput if it has not as much."""
-        if not 0 < size <= self.memory_bytes:
-            raise BadInput(
-                "the usable memory of {device} must be more than 0 and at most {memory}, not {size}",
-                device=self.name,
-                memory=binary(self.memory_bytes),
-                size=binary(size),
-            )
-        return msgspec.structs.replace(self, usable_bytes=size, usable_kind="cited", usable_source="")

@@ -96,7 +96,8 @@ def judge(found: Evidence, by_law: Expected) -> Seen:
                 times=f"{found.stored / found.bytes:.1f}",
             ),
         )
-    if found.top > APART * found.one and found.rate < min(APART * found.one, NEAR * found.top):
+    alone = min(found.one, found.through)
+    if found.top > APART * alone and found.rate < min(APART * alone, NEAR * found.top):
         return Seen(
             "read",
             "readers",

@@ -37,7 +37,8 @@ class Predicted(msgspec.Struct, frozen=True):
 
     products, attention, elementwise, copies: by what is done; host: issuing. bound: what decides, by the work and the
     measured peaks: the time its FLOPs need, the time its bytes need, or the rest. separation: how many times longer
-    the larger of the first two is than the smaller.
+    the larger of the first two is than the smaller. reached: of what the peaks allow its products, the share that their
+    measured curve reaches.
     """
 
     time: float
@@ -50,6 +51,7 @@ class Predicted(msgspec.Struct, frozen=True):
     bytes: int
     bound: Bound
     separation: float
+    reached: float = 1.0
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -125,6 +127,8 @@ def predicted(calls: Mapping[Call, int], machine: Machine, weights: int) -> Pred
     precision = max(products, key=lambda call: call.flops).precision if products else "fp32"
     compute = flops / machine.peaks[precision]
     memory = (moved + weights) / machine.bandwidth
+    multiplied = sum(count * call.flops for call, count in calls.items() if call.sort == "product")
+    roof = max(multiplied / machine.peaks[precision], weights / machine.bandwidth)
     time = host + work if machine.host else max(host, work)
     # issuing decides where it is most of the time
     bound: Bound = "overhead" if host > time / 2 else "compute" if compute > memory else "memory bandwidth"
@@ -139,4 +143,5 @@ def predicted(calls: Mapping[Call, int], machine: Machine, weights: int) -> Pred
         bytes=moved + weights,
         bound=bound,
         separation=max(compute, memory) / max(min(compute, memory), 1e-12),
+        reached=min(1.0, roof / sums["product"]) if sums["product"] else 1.0,
     )

@@ -19,10 +19,6 @@ _NATIVE_BELOW = (8, 0)
 """Compute capability from which the fused samplers run; older devices sort (seen on T4 with vLLM 0.22)."""
 
 
-_EXPERT_CHUNK = 32768
-"""Tokens that fused experts take at once (vLLM's VLLM_FUSED_MOE_CHUNK_SIZE)."""
-
-
 class Peak(msgspec.Struct, frozen=True):
     """Bytes alive at the peak of each moment. rows: sequences that are sampled; sampler: how."""
 
@@ -187,7 +183,8 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     dense, moe = coefficients["forward_copies"].value, coefficients["expert_copies"].value
     layers = [layer for layer, _ in model.kinds]
     # a long step goes through the experts piece by piece
-    moe *= min(1.0, _EXPERT_CHUNK / tokens)
+    at_once = deployment.engine.experts_at_once or tokens
+    moe *= min(1.0, at_once / tokens)
     forward = max(
         dense_elements(layer, deployment) * dense + expert_elements(layer, deployment) * moe for layer in layers
     )
@@ -229,5 +226,7 @@ def captures(deployment: Deployment) -> int:
     if not deployment.graphs:
         return 0
     rows = min(deployment.max_num_seqs, deployment.max_num_batched_tokens)
+    if not deployment.engine.captures_follow_sequences:
+        rows = min(512, deployment.max_num_batched_tokens)
     decode = 0 if which == "pieces" else sizes(min(rows, 512))
     return decode if which == "decode" else sizes(min(2 * rows, 512)) + decode

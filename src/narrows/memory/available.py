@@ -104,23 +104,24 @@ def _exceeds(deployment: Deployment, share: int, kept: Reserve, known: Coefficie
     """
     if deployment.engine.name != "vllm" or deployment.engine.checks_free:
         return False
-    return _outside(deployment, share, known) + kept.activations < 0
+    return _outside(deployment, share, known) + _profiled(deployment, kept, known) < 0
 
 
 def _spare(deployment: Deployment, share: int, kept: Reserve, known: Coefficients) -> int:
-    """Bytes for graphs: what lies outside the share, and what the profiled step leaves."""
-    return max(0, _outside(deployment, share, known)) + _free_again(deployment, kept, known)
-
-
-def _free_again(deployment: Deployment, kept: Reserve, known: Coefficients) -> int:
-    """What of the profiled batch's memory graphs may have: it stays with the allocator.
+    """Bytes for graphs: what lies outside the share, and what of the profiled step's memory they may have.
 
     From 0.8 on, sampling is warmed up beside the graphs and needs its part once more. Source: vLLM's
     compile_or_warm_up_model (Apache-2.0).
     """
-    if deployment.engine.whole_prompts:
-        return kept.activations
-    return max(0, kept.activations - peak(deployment, known).sampling)
+    again = _profiled(deployment, kept, known)
+    if not deployment.engine.whole_prompts:
+        again = max(0, again - peak(deployment, known).sampling)
+    return max(0, _outside(deployment, share, known)) + again
+
+
+def _profiled(deployment: Deployment, kept: Reserve, known: Coefficients) -> int:
+    """Bytes of the profiled step that are free after it. What was reserved beside them lies between live tensors."""
+    return min(kept.activations, peak(deployment, known).largest)
 
 
 def _interval(deployment: Deployment, pool: int, kept: Reserve) -> Quantity:

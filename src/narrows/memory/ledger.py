@@ -72,21 +72,28 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         return found if given is not None else _corrected(found, deployment)
     known = coefficients(deployment.engine.name) if given is None else given
     moments = peak(deployment, known)
+    cached = int(known["reserved_bytes"].value) if deployment.engine.counts_reserved else 0
     runtime, runtime_basis = _runtime(deployment, known)
     per_layer = known[graph_name(deployment)]
     each = per_layer.value * layers_of(deployment)
     graphs = int((captures(deployment) + GRAPH_BASE) * each) if deployment.graphs else 0
     inside = graphs_inside(deployment)
-    estimated = moments.largest + runtime + (graphs if inside else 0)
+    estimated = moments.largest + cached + runtime + (graphs if inside else 0)
     tables = loaded_beside(deployment)
     error, scale = known[error_name(deployment)], spread(estimated)
     if not deployment.engine.measured and given is None:
         scale *= UNMEASURED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
     basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
-    if deployment.engine.counts_reserved:
-        label = deployment.engine.label
-        basis.append(Text("{engine} counts what its allocator has reserved: the peak can be larger", engine=label))
+    if cached:
+        basis.append(
+            Text(
+                "{engine} counts what its allocator has reserved, {size} more than was in use at the peak ({basis})",
+                engine=deployment.engine.label,
+                size=binary(cached),
+                basis=known["reserved_bytes"].told,
+            )
+        )
     if not deployment.engine.measured:
         basis.append(
             Text(
@@ -107,7 +114,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
             )
         )
     found = Reserve(
-        moments.largest,
+        moments.largest + cached,
         graphs,
         runtime,
         tables,

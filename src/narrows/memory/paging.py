@@ -56,6 +56,8 @@ _UNKNOWN = (
 
 _ALIGNED = 256
 """Bytes at multiples of which versions that align rows of latents begin one."""
+_PADDED_HEAD = 256
+"""Values of a head that versions without a cache of latents keep of keys, and as many of values."""
 
 
 class Paging(msgspec.Struct, frozen=True):
@@ -129,6 +131,8 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
         # indices ascend
         here = bisect_left(indices, layers.stop) - bisect_left(indices, layers.start)
         for kind in layer_pages(layer.mixer, deployment, rules):
+            if not deployment.engine.cache_groups:
+                kind = msgspec.structs.replace(kind, window=None, chunked=False)
             counts[kind] += here
     counts = +counts
     if not counts:
@@ -157,6 +161,9 @@ def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> lis
             engine=engine,
             what=unknown,
         )
+    if isinstance(mixer, LatentAttention) and not deployment.engine.latent_cache:
+        heads = max(1, mixer.heads // tp)
+        return [LayerPages(2 * heads * _PADDED_HEAD * kv_bytes)]
     found = []
     # what is kept of the encoder's tokens has pages of its own
     for rows in ([row for row in mixer.cache() if row.encoder is side] for side in (False, True)):

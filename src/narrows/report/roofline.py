@@ -21,6 +21,7 @@ def roofline_report(answer: Roofline) -> list[Part]:
     candidates = answer.candidates
     first = candidates[0]
     parts: list[Part] = [Paragraph(_headline(answer), "heading")]
+    parts += [Paragraph(say(text), "bad") for text in answer.cautions]
     for one in candidates:
         if len(candidates) > 1:
             parts.append(Paragraph(label(one), "heading"))
@@ -33,7 +34,7 @@ def roofline_report(answer: Roofline) -> list[Part]:
     parts.append(Paragraph(_ridges(first)))
     parts += [_operators(first, "prefill"), _operators(first, "decode")]
     parts.append(Paragraph(_("Where the verdict turns"), "heading"))
-    parts += [Paragraph("· " + _turn(one)) for one in first.turning_points]
+    parts += [Paragraph("· " + text) for text in dict.fromkeys(_turn(one) for one in first.turning_points)]
     parts += _prescriptions(first, "decode") + _prescriptions(first, "prefill")
     for extra in (hierarchy(first), naive(first), sweep(candidates), generations(answer)):
         parts += extra

@@ -9,22 +9,22 @@ from msgspec import structs
 
 from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
-from narrows.hardware import Accelerator
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
 from narrows.roofline.elementwise import elementwise_time
-from narrows.roofline.engine_overhead import added, engine_law, factor, factors, kind_of
-from narrows.roofline.experts import experts_law, experts_time
+from narrows.roofline.engine_overhead import VECTORS, added, engine_law, factor, factors, kind_of
+from narrows.roofline.experts import experts_law, experts_time, padding
 from narrows.roofline.gemm import gemm_time, spread
 from narrows.roofline.host import host_time
+from narrows.roofline.launches import launches_of
 from narrows.roofline.measured import measured_law, measured_time
 from narrows.roofline.scan import scan_law, scan_time
 from narrows.roofline.timed import Parts
 from narrows.step import AttentionShape, Batch, Collective, Elementwise, Experts, Gemm, Operator, Scan
 
-LawTime = Callable[[Operator, Accelerator, Law], Parts]
+LawTime = Callable[..., Parts]
 """Puts an operator into a law."""
 LawOf = Callable[[Operator, Sequence[str], str], Law]
 """Finds the law of an operator by the keys of the device and the engine's name."""
@@ -69,13 +69,17 @@ class Costs:
 
     def __init__(self, deployment: Deployment, *, bare: bool = False) -> None:
         """bare: operators as their own laws have them, without what the engine makes of them."""
-        self.device = deployment.accelerator
+        self.deployment, self.device = deployment, deployment.accelerator
         self.layers = deployment.model.layers
         self.steps = None if bare or self.device.is_cpu else engine_law(deployment)
         self._factors = {} if self.steps is None else factors(self.steps)
         self.engine = self.library = deployment.engine.name
         """Whose kernels run, and whose collectives."""
         self.graphs = deployment.graphs
+        self.by_vectors = self.engine in VECTORS
+        """Whether few rows are multiplied as vectors: see `gemm_time`."""
+        self.launches = None if bare else launches_of(deployment)
+        """How the host launches steps; None: laws of steps have that."""
         self._keys = device_keys(self.device)
         self._laws: dict[tuple[Any, ...], tuple[LawTime, Law]] = {}
 
@@ -94,13 +98,13 @@ class Costs:
         return Cost(time + gap, by * compute, by * memory, by * network, by * overhead + gap, low, high)
 
     def least(self, operator: Operator) -> Any:
-        """Seconds that no kernel beats: its arithmetic at the peak, or its weights and cache at the full bandwidth.
+        """Seconds that no kernel beats: its arithmetic at the peak, or at the full bandwidth what stays in memory.
 
         Activations may still be in L2. An array where figures of the operator are.
         """
         if isinstance(operator.shape, Collective):
             return 0.0
-        moved = (operator.weights + operator.kv_reads + operator.kv_writes) / self.device.memory_bandwidth
+        moved = operator.kept / self.device.memory_bandwidth
         # what does no arithmetic names a precision all the same, which the device need not have
         plain = isinstance(operator.shape, Elementwise)
         return moved if plain else larger(moved, operator.flops / self.device.peak(operator.precision))
@@ -122,8 +126,28 @@ class Costs:
             net = collective_time(shape, self.device, self.library, self.graphs)
             return Cost(net.time, 0.0, 0.0, net.network, net.overhead, net.low, net.high)
         time_of, law = self.law_of(operator)
-        time, compute, memory, overhead = time_of(operator, self.device, law)
+        if isinstance(shape, Experts) and time_of is experts_time:
+            padded = padding(self.deployment, shape)
+            time, compute, memory, overhead = experts_time(
+                operator, self.device, law, padded=padded, by_vectors=self.by_vectors
+            )
+        elif time_of is gemm_time:
+            time, compute, memory, overhead = gemm_time(operator, self.device, law, by_vectors=self.by_vectors)
+        else:
+            time, compute, memory, overhead = time_of(operator, self.device, law)
         return Cost(time, compute, memory, 0.0, overhead, law.low, law.high)
+
+    def borrowed(self, operator: Operator) -> bool:
+        """Whether the law of an operator is assumed, or of a wider class of devices than that of whole steps.
+
+        Steps that were measured say nothing of how far such a law is off here: they ran other kernels.
+        """
+        if self.steps is None:
+            return False
+        if isinstance(operator.shape, Collective):
+            return collective_time(operator.shape, self.device, self.library, self.graphs).assumed
+        law = self.law_of(operator)[1]
+        return not law.n or self._keys.index(law.device) > self._keys.index(self.steps.device)
 
     def law_of(self, operator: Operator) -> tuple[LawTime, Law]:
         """The law of an operator that is no collective, and the function that puts it into it."""

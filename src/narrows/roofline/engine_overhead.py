@@ -6,7 +6,7 @@ it adds between them, per layer, per step and per sequence.
 
 The factor is that of the operator's kind for decode's few rows, and passes over to `large` for prompts' many.
 `exposed`: a step with prompts is no captured graph, so that its launches show until there are tokens enough to hide
-them.
+them. What the host takes where no graph holds decode either: `narrows.roofline.launches`.
 Factors are near 1 where a law of the operator holds in servers too. A model that was measured on this class of devices
 has a law of its own; another falls back to that of any model. Which law it was, `Law.basis` says.
 """
@@ -39,6 +39,12 @@ PROMPTS = ("prompt", "prompt_network", "prompt_per_layer")
 """Of prompts that run between the decode steps of a server: factors of their kernels' and collectives' times, and
 seconds per layer."""
 NAMES = (*KINDS, LARGE, *ADDED, *PROMPTS)
+
+SERVERS = ("vllm", "sglang", "tensorrt-llm")
+"""Engines that serve many; the others are for one user."""
+VECTORS = ("llama.cpp", "mlx-lm", "mlc-llm")
+"""Engines that multiply few rows as vectors, without tiles (llama.cpp's mmvq.cuh and kernel_mul_mv, MLX's qmv, MLC's
+GEMV schedules)."""
 
 _KIND: dict[type, str] = {
     Gemm: "gemm",
@@ -102,7 +108,7 @@ def few(operator: Operator) -> Any:
 
 def exposed(batch: Batch) -> Any:
     """Share of the launches of a step that its kernels do not hide: 0 for decode alone, which runs as a graph."""
-    prompts = [chunk.count * chunk.new for chunk in batch.chunks if phase_of(chunk) == "prefill"]
+    prompts = [chunk.count * (chunk.new + chunk.encoder) for chunk in batch.chunks if phase_of(chunk) == "prefill"]
     return 1.0 / (1.0 + (sum(prompts) / EXPOSED) ** 2) if prompts else 0.0
 
 

@@ -99,17 +99,42 @@ class Estimator:
 
     def estimate(self, batch: Batch) -> StepEstimate:
         """One step of the engine. Raises BadInput as `Costs` does."""
+        return self._launched(self._on_device(batch), batch)
+
+    def _launched(self, found: StepEstimate, batch: Batch) -> StepEstimate:
+        """The step, where its kernels are launched one by one: no faster than that.
+
+        What the device does meanwhile is hidden: nothing done to it would help, so that all is overhead.
+        """
+        launches = self.costs.launches
+        if launches is None or not launches.apart(batch):
+            return found
+        count = sum(one.operator.count for one in found.operators)
+        host, law = launches.seconds(count), launches.law
+        low, high = max(found.low, law.low * host), max(found.high, law.high * host)
+        if host <= found.time:
+            return structs.replace(found, low=low, high=high, launched=count)
+        shares: dict[Cause, float] = dict.fromkeys(CAUSES, 0.0) | {"overhead": host}
+        extra = host - found.time + found.overhead
+        return structs.replace(
+            found, time=host, low=low, high=high, overhead=extra, shares=shares, bound="overhead", launched=count
+        )
+
+    def _on_device(self, batch: Batch) -> StepEstimate:
         operators = tuple(timed(operator, self.costs) for operator in self.plan.operators(batch))
         found = summed(operators, self.costs.adds(batch))
         law = self.costs.steps
         if law is None:
             return found
-        # whole steps were measured, which says more of their interval than the intervals of their operators
+        # whole steps were measured, which says more of their interval than the intervals of their operators; but not
+        # of those whose law nobody measured there, and not of links that hosts wire as they like: where their own
+        # ends are farther, the step's ends move as far
+        wired = host_decides(self.deployment.accelerator, self.deployment.tensor_parallel)
         low, high = law.low * found.time, law.high * found.time
-        if host_decides(self.deployment.accelerator, self.deployment.tensor_parallel):
-            talk = [one for one in operators if isinstance(one.operator.shape, Collective)]
-            low -= sum(one.operator.count * max(0.0, law.low * one.time - one.low) for one in talk)
-            high += sum(one.operator.count * max(0.0, one.high - law.high * one.time) for one in talk)
+        for one in operators:
+            if self.costs.borrowed(one.operator) or (wired and isinstance(one.operator.shape, Collective)):
+                low -= one.operator.count * max(0.0, law.low * one.time - one.low)
+                high += one.operator.count * max(0.0, one.high - law.high * one.time)
         # not even its fastest end is faster than the device
         least = sum(one.operator.count * self.costs.least(one.operator) for one in operators)
         low = min(max(low, least), found.time)

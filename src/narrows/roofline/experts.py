@@ -19,13 +19,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from narrows.calibration.laws import Law, law
+from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
 from narrows.roofline.arithmetic import joined, larger, resident_share
+from narrows.roofline.devices import architecture, memory_family
+from narrows.roofline.gemm import VECTOR_ROWS
 from narrows.roofline.timed import Parts
 from narrows.step import Experts, Operator
 
 ACTIVATION_BYTES = 2
 """Hidden states are 16 bits wide between the products."""
+DEEP_GEMM = ("Hopper", "Blackwell")
+"""Architectures that DeepGEMM is made for, where they have HBM."""
 TILE_ELEMENTS = 128 * 128
 """Outputs that a multiprocessor computes at a time."""
 
@@ -49,26 +54,42 @@ def format_of(shape: Experts) -> str:
     return "fp4"
 
 
-def experts_time(operator: Operator, device: Accelerator, law: Law, cold: bool = True) -> Parts:
+def experts_time(
+    operator: Operator,
+    device: Accelerator,
+    law: Law,
+    cold: bool = True,
+    padded: int = 0,
+    by_vectors: bool = False,
+) -> Parts:
     """Seconds of the routed experts of one layer on one rank (`operator.shape`, an Experts) on a device.
 
     law: of `experts_law`. cold: weights come from device memory, as in a step, where every layer has its own;
-    benchmarks find few weights in L2 again (cold=False). Fields of the shape may be numpy arrays.
+    benchmarks find few weights in L2 again (cold=False). padded: rows that every expert of the rank is filled up to,
+    touched or not (of `padding`); 0: only touched experts cost anything. by_vectors: the engine has kernels for up to
+    VECTOR_ROWS tokens that fill no tiles. Fields of the shape may be numpy arrays.
     Raises BadInput where the device states no peak for the precision; TypeError where the shape is not experts'.
     """
     shape, value = _shape(operator), law.values
     rows = rows_of(shape)
     size = shape.matrices * shape.hidden * shape.intermediate
-    weights = shape.touched * size * (shape.weight_bits / 8)
+    read = shape.experts if padded else shape.touched
+    weights = read * size * (shape.weight_bits / 8)
     memory = weights / (value["bandwidth"] * device.memory_bandwidth)
     if not cold and device.l2_bytes and device.sm_count:
         held = resident_share(weights, value["resident"] * device.l2_bytes, value["resident_sharpness"])
         memory = memory * (1 - held) + held * weights / (value["resident_rate"] * device.sm_count)
     filled = rows + shape.touched * value["tile"]
+    if padded:
+        # on average half of an expert's last block stays empty
+        filled = larger(rows + shape.experts * padded / 2, shape.experts * padded * 1.0)
     compute = 2.0 * filled * size / (value["peak"] * device.peak(operator.precision))
     compute = compute * (1 + value["narrow"] / shape.intermediate)
     if device.sm_count and not device.is_cpu:
         compute = compute * (1 + value["wave"] * device.sm_count * TILE_ELEMENTS / (filled * shape.hidden))
+    if by_vectors:
+        alone = operator.flops / (value["peak"] * device.peak(operator.precision))
+        compute = compute + (shape.tokens <= VECTOR_ROWS) * (alone - compute)
     elsewhere = larger(shape.tokens * shape.top_k - rows, 0.0)
     passing = rows + elsewhere * value["elsewhere"]
     activations = shape.tokens * shape.hidden + passing * (shape.matrices * shape.intermediate + 2 * shape.hidden)
@@ -76,6 +97,21 @@ def experts_time(operator: Operator, device: Accelerator, law: Law, cold: bool =
     overhead = value["launch"] + value["sorting"] * shape.all_experts
     time = overhead + joined(value["sharpness"], compute, memory) + around
     return Parts(time, compute, memory + around, overhead)
+
+
+MOST_TRITON = 512
+"""Width of gate and up together up to which vLLM leaves experts to Triton (`_valid_deep_gemm`)."""
+TRITON_RANKS = 8
+"""Ranks from which on it does so too, since 0.12 (vllm-project/vllm#29346)."""
+
+
+def padding(deployment: Deployment, shape: Experts) -> int:
+    """Rows that each expert of a rank is filled up to by the kernel that the engine takes; 0: none without rows."""
+    padded = deployment.engine.experts_padded_to
+    if not padded or format_of(shape) != "fp8 blocks" or deployment.tensor_parallel >= TRITON_RANKS:
+        return 0
+    newest = memory_family(deployment.accelerator) == "HBM" and architecture(deployment.accelerator) in DEEP_GEMM
+    return padded if newest and (shape.matrices - 1) * shape.intermediate > MOST_TRITON else 0
 
 
 def rows_of(shape: Experts) -> Any:

@@ -46,16 +46,19 @@ OUTPUT_BYTES = 2
 """Products are written in 16 bits, whatever they are computed in."""
 QUANTIZING_BYTES = 3
 """Of an activation that is quantized: read in 16 bits, written in 8."""
+VECTOR_ROWS = 8
+"""Rows up to which engines for one user multiply a matrix by vectors: llama.cpp's `MMVQ_MAX_BATCH_SIZE` (mmvq.cuh)."""
 UNPACKED_SPREAD = 1.25
 """How much wider the interval is taken where weights are unpacked on the way (assumed)."""
 
 
-def gemm_time(operator: Operator, device: Accelerator, law: Law, cold: bool = True) -> Parts:
+def gemm_time(operator: Operator, device: Accelerator, law: Law, cold: bool = True, by_vectors: bool = False) -> Parts:
     """Seconds of one matrix product `[m, k] × [k, n]` (`operator.shape`, a Gemm) on a device.
 
     law: of `gemm`, found with `device_keys`. cold: the weights come from device memory, as in a step, where every
     layer has its own; benchmarks multiply by the same weights again and again, and find them in L2 where they fit
-    (cold=False). Fields of the shape may be numpy arrays of one shape; so are then the parts.
+    (cold=False). by_vectors: the engine has kernels for up to VECTOR_ROWS rows that fill no tiles. Fields of the shape
+    may be numpy arrays of one shape; so are then the parts.
     Raises BadInput where the device states no peak for the precision; TypeError where the shape is not a Gemm.
     """
     shape = operator.shape
@@ -64,6 +67,10 @@ def gemm_time(operator: Operator, device: Accelerator, law: Law, cold: bool = Tr
     value = law.values
     slower = REFERENCE_CLOCK / (clock(device) or REFERENCE_CLOCK)
     compute = _arithmetic(shape, device, device.peak(operator.precision), slower, value)
+    if by_vectors:
+        # whatever the tiles: each weight is multiplied as often as there are rows
+        alone = operator.flops / (value["peak"] * device.peak(operator.precision))
+        compute = compute + (shape.m <= VECTOR_ROWS) * (alone - compute)
     memory = _traffic(shape, device, value, cold)
     overhead = value["t0"] * slower
     time = overhead + joined(value["sharpness"], compute, memory)

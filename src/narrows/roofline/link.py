@@ -6,12 +6,8 @@ from typing import NamedTuple
 
 from narrows.calibration.laws import laws
 from narrows.hardware import Accelerator
+from narrows.hardware.machines import MACHINE, joined
 from narrows.text import BadInput
-
-RACK = 72
-"""Accelerators that one NVLink domain of GB200 NVL72 and GB300 NVL72 joins."""
-MACHINE = 8
-"""Accelerators that one machine joins at most: HGX, OAM and PCIe servers."""
 
 
 class Link(NamedTuple):
@@ -40,7 +36,7 @@ def link_of(accelerator: Accelerator, ranks: int) -> Link:
             "nothing is known of a link that joins several {device}; use one, or give another device",
             device=accelerator.name,
         )
-    if ranks > (RACK if "NVL72" in accelerator.form_factor else MACHINE):
+    if ranks > joined(accelerator):
         if other is not None:
             return Link("fabric", other.values["bandwidth"], assumed=True)
         return Link("between nodes", links.pcie or 63e9, assumed=True)
@@ -56,6 +52,11 @@ def link_of(accelerator: Accelerator, ranks: int) -> Link:
     if other is not None:
         return Link("fabric", other.values["bandwidth"], assumed=True)
     return Link("PCIe", links.pcie or 0.0)
+
+
+def link_across(accelerator: Accelerator, ranks: int, span: int) -> Link:
+    """The link of `ranks` accelerators that stand in a group of `span`. Raises BadInput as `link_of` does."""
+    return link_of(accelerator, max(ranks, span))
 
 
 def twins(accelerator: Accelerator, others: tuple[Accelerator, ...]) -> tuple[Accelerator, ...]:

@@ -9,6 +9,7 @@ from narrows.deployment import Deployment
 from narrows.hardware import Accelerator, accelerators, cheapest
 from narrows.models import ModelSpec
 from narrows.roofline.phases import Load, PhaseTime, Served, held
+from narrows.roofline.runs import wanting
 from narrows.roofline.what_if import deployed
 from narrows.step.operators import Phase
 from narrows.text import BadInput, Text
@@ -67,7 +68,7 @@ def other_devices(
                 one = deployed(model, device, options)
             except BadInput:
                 continue
-            if held(one, load.context) < load.batch:
+            if held(one, load.context) < load.batch or wanting(one):
                 continue
             text = Text(
                 "{gpu}, at {price} per hour ({instance})",

@@ -9,6 +9,7 @@ import msgspec
 from narrows.deployment import MOST_LENGTH, Deployment
 from narrows.memory import capacity, reserve, shards
 from narrows.memory.ledger import binding, pool_of
+from narrows.models import ModelSpec
 from narrows.roofline.estimate import Estimator
 from narrows.roofline.timed import Cause, StepEstimate
 from narrows.step import Batch, Chunk, Operator
@@ -132,12 +133,25 @@ def prefill(steps: Served, prompt: int, cached: int = 0) -> PhaseTime:
     return _timed([(times, steps.estimate(Batch((chunk,)))) for times, chunk in pieces])
 
 
+def encoded(model: ModelSpec) -> bool:
+    """Whether prompts go to an encoder that reads as many tokens as it is given; the decoder starts with one."""
+    return any(row.encoder and row.fixed is None for _, row in model.cache_rows())
+
+
+def whole_prompt(deployment: Deployment, prompt: int) -> Batch:
+    """One prompt in one step."""
+    return Batch((Chunk(1, 1, encoder=prompt),)) if encoded(deployment.model) else Batch.prefill(prompt)
+
+
 def chunks(deployment: Deployment, prompt: int, cached: int = 0) -> Iterator[tuple[int, Chunk]]:
-    """The pieces of a prompt, and how often each.
+    """The pieces of a prompt, and how often each. An encoder reads it whole.
 
     Of many equal ones, neighbours are taken together at the middle of their cached tokens: work is affine in these
     but for the edges of windows.
     """
+    if encoded(deployment.model):
+        yield 1, Chunk(1, 1, encoder=prompt)
+        return
     most = deployment.max_num_batched_tokens
     whole, rest = divmod(prompt - cached, most)
     if not rest:

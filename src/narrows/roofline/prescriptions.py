@@ -7,16 +7,18 @@ from typing import Any
 
 import msgspec
 
-from narrows.deployment import Deployment
 from narrows.hardware import Price, cheapest
-from narrows.models import ModelSpec
+from narrows.roofline.change import AS_IT_IS, Ask, Change, phase_time
 from narrows.roofline.other_devices import other_devices
-from narrows.roofline.phases import Load, PhaseTime, Served, decode, prefill
+from narrows.roofline.phases import PhaseTime, Served, decode, prefill
+from narrows.roofline.ranks import ranks
+from narrows.roofline.runs import able, multiplied, wanting
 from narrows.roofline.turning import kv_bytes, weight_bytes
 from narrows.roofline.what_if import deployed, with_weights
+from narrows.step.arithmetic import plain as arithmetic_of
 from narrows.step.operators import Phase
 from narrows.text import BadInput, Text
-from narrows.units import decimal, rate, seconds
+from narrows.units import decimal, rate
 
 LEAST_GAIN = 1.03
 """What gains less is not worth a line: it lies within the estimate's own error."""
@@ -24,27 +26,8 @@ DRAFTED, ACCEPTED = 3, 0.7
 """Assumed of speculative decoding: tokens drafted per pass, and the share of them that is accepted, each alone."""
 CACHED = 0.5
 """Assumed of prefix caching: the share of the prompt that is there already."""
-_AS_IT_IS = Text("as it is")
 MOST_SEQUENCES = 1024
 """Larger batches than engines run by themselves are not prescribed."""
-
-
-class Ask(msgspec.Struct, frozen=True):
-    """The deployment that is asked about, what it is made of (`deploy`'s options), and the load.
-
-    cloud: prices of this one only; None: of all.
-    """
-
-    model: ModelSpec
-    options: dict[str, Any]
-    steps: Served
-    load: Load
-    cloud: str | None = None
-
-    @property
-    def deployment(self) -> Deployment:
-        """What is asked about."""
-        return self.steps.deployment
 
 
 class Prescription(msgspec.Struct, frozen=True):
@@ -77,33 +60,6 @@ class Prescription(msgspec.Struct, frozen=True):
     assumed: Text | None = None
 
 
-class _Change(msgspec.Struct, frozen=True):
-    """A changed deployment and load. per_pass: tokens that a pass gives every sequence; replicas: such deployments."""
-
-    name: str
-    phase: Phase
-    change: str
-    text: Text
-    steps: Served
-    load: Load
-    time: PhaseTime
-    per_pass: float = 1.0
-    cached: int = 0
-    replicas: int = 1
-    assumed: Text | None = None
-
-    @property
-    def seconds(self) -> float:
-        """Of the prompt, or per token of a sequence."""
-        return self.time.time / self.per_pass
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Of all devices."""
-        tokens = self.load.prompt if self.phase == "prefill" else self.load.batch
-        return self.replicas * tokens / self.seconds
-
-
 def exact_price(device: str, count: int, cloud: str | None) -> Price | None:
     """The cheapest instance with exactly `count` of the device; None where there is none."""
     price = cheapest(device, count, cloud)
@@ -118,13 +74,16 @@ def usd_per_million(price: Price | None, tokens_per_second: float) -> float | No
 def prescriptions(ask: Ask) -> tuple[Prescription, ...]:
     """What helps, the most first; before all, where memory does not hold the load, what makes it fit."""
     load = ask.load
-    before: dict[Phase, _Change] = {
-        "decode": _Change("", "decode", "", _AS_IT_IS, ask.steps, load, decode(ask.steps, load.batch, load.context)),
-        "prefill": _Change("", "prefill", "", _AS_IT_IS, ask.steps, load, prefill(ask.steps, load.prompt)),
+    before: dict[Phase, Change] = {
+        "decode": Change("", "decode", "", AS_IT_IS, ask.steps, load, decode(ask.steps, load.batch, load.context)),
+        "prefill": Change("", "prefill", "", AS_IT_IS, ask.steps, load, prefill(ask.steps, load.prompt)),
     }
     held: dict[Phase, int] = {"decode": ask.steps.held(load.context), "prefill": ask.steps.held(load.prompt)}
     short = held["decode"] < load.batch
-    found = [_effect(one, before[one.phase], ask) for one in _changes(ask, before, short)]
+    known = set(wanting(ask.deployment))
+    # what the engine does not run, or nobody says that it does, is no help
+    runs = (one for one in _changes(ask, before, short) if known.issuperset(wanting(one.steps.deployment)))
+    found = [_effect(one, before[one.phase], ask) for one in runs]
     useful = [
         one
         for one in found
@@ -143,7 +102,7 @@ def _cheaper(one: Prescription) -> bool:
     return before is None or after is None or after < before
 
 
-def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
+def _effect(change: Change, before: Change, ask: Ask) -> Prescription:
     decoding = change.phase == "decode"
     room = change.steps.held(change.load.context if decoding else change.load.prompt)
     count = change.steps.deployment.count * change.replicas
@@ -171,12 +130,12 @@ def _effect(change: _Change, before: _Change, ask: Ask) -> Prescription:
     )
 
 
-def _changes(ask: Ask, before: dict[Phase, _Change], short: bool) -> Iterator[_Change]:
+def _changes(ask: Ask, before: dict[Phase, Change], short: bool) -> Iterator[Change]:
     yield from _narrower_weights(ask, before)
     yield from _narrower_cache(ask)
     yield from _batches(ask, short)
     yield from _less_to_do(ask, before)
-    yield from _ranks(ask, before)
+    yield from ranks(ask, before)
     if not ask.deployment.graphs and ask.deployment.engine.name != "llama.cpp":
         yield from _redeployed(
             ask, "graphs", "decode", "", Text("CUDA graphs: without --enforce-eager"), {"enforce_eager": False}
@@ -190,34 +149,30 @@ def _changes(ask: Ask, before: dict[Phase, _Change], short: bool) -> Iterator[_C
         for name, device, text in other_devices(
             ask.model, ask.options, ask.deployment, ask.load, before[phase].time, phase, ask.cloud
         ):
-            time = _phase(phase, device, ask.load)
+            time = phase_time(phase, device, ask.load)
             flag = f"--gpu {device.deployment.accelerator.id}"
-            yield _Change(name, phase, flag, text, device, ask.load, time)
-
-
-def _phase(phase: Phase, steps: Served, load: Load) -> PhaseTime:
-    return prefill(steps, load.prompt) if phase == "prefill" else decode(steps, load.batch, load.context)
+            yield Change(name, phase, flag, text, device, ask.load, time)
 
 
 def _redeployed(
     ask: Ask, name: str, phase: Phase, change: str, text: Text, changed: dict[str, Any]
-) -> Iterator[_Change]:
+) -> Iterator[Change]:
     """The same model with changed options; nothing where the engine cannot do it."""
     try:
         one = Served(deployed(ask.model, ask.deployment.accelerator, {**ask.options, **changed}))
-        yield _Change(name, phase, change, text, one, ask.load, _phase(phase, one, ask.load))
+        yield Change(name, phase, change, text, one, ask.load, phase_time(phase, one, ask.load))
     except BadInput:
         return
 
 
-def _narrower_weights(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
+def _narrower_weights(ask: Ask, before: dict[Phase, Change]) -> Iterator[Change]:
     for name, precision in (("fp8_weights", "fp8"), ("int4_weights", "int4"), ("fp4_weights", "fp4")):
         if precision == "fp4" and ask.deployment.accelerator.fp4 is None:
             continue
         try:
             model, options = with_weights(ask.model, ask.options, precision)
             steps = Served(deployed(model, ask.deployment.accelerator, options))
-            times = {phase: _phase(phase, steps, ask.load) for phase in before}
+            times = {phase: phase_time(phase, steps, ask.load) for phase in before}
         except BadInput:
             continue
         label = {"fp8": "FP8", "int4": "INT4", "fp4": "NVFP4"}[precision]
@@ -227,17 +182,26 @@ def _narrower_weights(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Chang
             label=label,
             **{when: decimal(size) for when, size in moved.items()},
         )
-        compute = {"before": before["prefill"].time, "after": times["prefill"]}
-        filled = Text(
-            "matrix products in {label}: {after} reached in place of {before}",
-            label=label,
-            **{when: rate(time.flops / time.time) for when, time in compute.items()},
-        )
+        if multiplied(steps.deployment):
+            compute = {"before": before["prefill"].time, "after": times["prefill"]}
+            filled = Text(
+                "matrix products in {label}: {after} reached in place of {before}",
+                label=label,
+                **{when: rate(time.flops / time.time) for when, time in compute.items()},
+            )
+        else:
+            decoded = filled = Text(
+                "weights in {label}, unpacked for products in {wide}: a step reads {after} of them in place of "
+                "{before}, and its FLOPs cost what they did",
+                label=label,
+                wide=arithmetic_of(steps.deployment.accelerator, steps.deployment.dtype).precision,
+                **{when: decimal(size) for when, size in moved.items()},
+            )
         assumed = None if precision == "fp8" else Text("a checkpoint quantized so; its quality is not judged here")
         texts = {"decode": decoded, "prefill": filled}
         for phase, time in times.items():
             flag = f"--precision {precision}"
-            yield _Change(name, phase, flag, texts[phase], steps, ask.load, time, assumed=assumed)
+            yield Change(name, phase, flag, texts[phase], steps, ask.load, time, assumed=assumed)
 
 
 def _weights(time: PhaseTime) -> int:
@@ -248,7 +212,7 @@ def _cache(time: PhaseTime) -> int:
     return sum(times * kv_bytes((one,)) for times, one in time.operators)
 
 
-def _narrower_cache(ask: Ask) -> Iterator[_Change]:
+def _narrower_cache(ask: Ask) -> Iterator[Change]:
     if ask.deployment.kv.bits > 9:
         eight = "q8_0" if ask.deployment.engine.name == "llama.cpp" else "fp8"
         text = Text("KV cache in 8 bits: half the bytes to read and to hold")
@@ -257,7 +221,7 @@ def _narrower_cache(ask: Ask) -> Iterator[_Change]:
         )
 
 
-def _batches(ask: Ask, short: bool) -> Iterator[_Change]:
+def _batches(ask: Ask, short: bool) -> Iterator[Change]:
     """As many sequences as memory holds; fewer than asked for where it does not hold these."""
     load = ask.load
     room = min(ask.steps.held(load.context), max(MOST_SEQUENCES, load.batch))
@@ -277,7 +241,7 @@ def _batches(ask: Ask, short: bool) -> Iterator[_Change]:
     )
     changed = msgspec.structs.replace(load, batch=room)
     time = decode(steps, room, load.context)
-    yield _Change("batch", "decode", f"--batch {room}", text, steps, changed, time)
+    yield Change("batch", "decode", f"--batch {room}", text, steps, changed, time)
 
 
 def _roomier(ask: Ask, room: int) -> tuple[int, Served] | None:
@@ -294,10 +258,10 @@ def _roomier(ask: Ask, room: int) -> tuple[int, Served] | None:
     return None
 
 
-def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
+def _drafted(ask: Ask) -> Change:
     load = ask.load
     rate_of = sum(ACCEPTED**n for n in range(DRAFTED + 1))
-    yield _Change(
+    return Change(
         "speculative_decoding",
         "decode",
         "speculative decoding",
@@ -314,6 +278,12 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
             "each drafted token is accepted with probability {rate}, and drafting costs nothing", rate=f"{ACCEPTED:g}"
         ),
     )
+
+
+def _less_to_do(ask: Ask, before: dict[Phase, Change]) -> Iterator[Change]:
+    load = ask.load
+    if able(ask.deployment, "speculative decoding"):
+        yield _drafted(ask)
     half = load.context // 2
     if half >= 1:
         shorter = msgspec.structs.replace(load, context=half)
@@ -323,10 +293,10 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
             after=decimal(_cache(time)),
             before=decimal(_cache(before["decode"].time)),
         )
-        yield _Change("shorter_context", "decode", f"--context {half}", text, ask.steps, shorter, time)
+        yield Change("shorter_context", "decode", f"--context {half}", text, ask.steps, shorter, time)
     cached = int(load.prompt * CACHED)
-    if cached >= 1:
-        yield _Change(
+    if cached >= 1 and able(ask.deployment, "prefix caching"):
+        yield Change(
             "prefix_caching",
             "prefill",
             "prefix caching",
@@ -336,59 +306,3 @@ def _less_to_do(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
             prefill(ask.steps, load.prompt, cached),
             assumed=Text("{percent} % of the prompt are in the prefix cache", percent=int(CACHED * 100)),
         )
-
-
-def _ranks(ask: Ask, before: dict[Phase, _Change]) -> Iterator[_Change]:
-    """More tensor-parallel ranks; and fewer, where they talk too long: replicas that share out devices and batch."""
-    own = ask.deployment.tensor_parallel
-    for tp in (1, 2, 4, 8):
-        if tp == own or (tp < own and own % tp):
-            continue
-        try:
-            options = {**ask.options, "tensor_parallel": tp, "expert_parallel": min(tp, ask.deployment.expert_parallel)}
-            steps = Served(deployed(ask.model, ask.deployment.accelerator, options))
-            for phase, now in before.items():
-                one = _ranked(ask, phase, now, steps, tp)
-                if one.replicas == 1 or _holds(one, ask.load):
-                    yield one
-        except BadInput:
-            continue
-
-
-def _holds(change: _Change, load: Load) -> bool:
-    """Whether replicas have a sequence each to take, and room for it: one sequence cannot be shared out."""
-    if change.phase == "prefill":
-        return change.steps.held(load.prompt) >= 1
-    return load.batch >= change.replicas and change.steps.held(load.context) >= change.load.batch
-
-
-def _ranked(ask: Ask, phase: Phase, now: _Change, steps: Served, tp: int) -> _Change:
-    own = ask.deployment.tensor_parallel
-    replicas = max(1, own // tp)
-    load = msgspec.structs.replace(ask.load, batch=max(1, ask.load.batch // replicas))
-    change, text = f"--tp {tp}", _AS_IT_IS
-    if replicas > 1:
-        change = f"{replicas} × --tp {tp}"
-        text = Text(
-            "{replicas} replicas on the same devices, each takes {batch} of the sequences",
-            replicas=replicas,
-            batch=load.batch,
-        )
-        if phase == "prefill":
-            text = Text(
-                "{replicas} replicas on the same devices, each with a prompt of its own: more prompts per second, but "
-                "each takes longer",
-                replicas=replicas,
-            )
-    one = _Change(f"tp{tp}", phase, change, text, steps, load, _phase(phase, steps, load), replicas=replicas)
-    if replicas > 1:
-        return one
-    gain = one.tokens_per_second / now.tokens_per_second
-    text = Text(
-        "{gain} × on {times} × the devices ({efficiency} %); they talk for {time}",
-        gain=f"{gain:.2f}",
-        times=tp // own,
-        efficiency=f"{100 * gain * own / tp:.0f}",
-        time=seconds(one.time.shares.get("interconnect", 0.0)),
-    )
-    return msgspec.structs.replace(one, text=text)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from narrows.deployment import Deployment
+from narrows.roofline.arithmetic import larger
 from narrows.roofline.cost import Costs
 from narrows.step import Batch, Chunk, plan_of
 from narrows.step.kernels import AttentionKernel, Kernel
@@ -78,6 +79,7 @@ class Table:
 
     def __init__(self, kernels: Sequence[tuple[Kernel, int]], costs: Costs) -> None:
         self.kernels = kernels
+        self.count = sum(count for _, count in kernels)
         self.costs = costs
         self.seconds: list[float] = [0.0]
         self.array: Any = None
@@ -193,13 +195,18 @@ class StepTime:
         """Seconds of one step of any mix of chunks."""
         load = Load(batch)
         total: float = self.costs.adds(batch)
+        launched = 0
         for which, fixed, table in self._tables:
-            total += table[load.rows(which, fixed)]
+            rows = load.rows(which, fixed)
+            total += table[rows]
+            launched += table.count if rows else 0
         for kernel, count in self._direct:
             operator = kernel.operator(load, count)
             if operator is not None:
                 total += count * self.costs(operator).time
-        return total
+                launched += count
+        launches = self.costs.launches
+        return max(total, launches.seconds(launched)) if launches and launches.apart(batch) else total
 
     def mixed(self, decodes: int, context: int, prefills: Sequence[Chunk] = ()) -> float:
         """Seconds of a step of `decodes` sequences with `context` cached tokens in all, beside pieces of prompts.
@@ -234,14 +241,18 @@ class StepTime:
         batch = Batch((Chunk(count, 1, past),))
         load = Load(batch)
         total = 0.0 * count + self.costs.adds(batch)
+        launched = 0
         for which, fixed, table in self._tables:
             rows = load.rows(which, fixed)
             total += table.many(rows) if hasattr(rows, "__len__") else table[rows]
+            launched += table.count if hasattr(rows, "__len__") or rows else 0
         for kernel, times in self._direct:
             operator = kernel.operator(load, times)
             if operator is not None:
                 total += times * self.costs(operator).time
-        return total
+                launched += times
+        launches = self.costs.launches
+        return larger(total, launches.seconds(launched) * launches.apart(batch)) if launches else total
 
     def line(self, batch: int) -> Line:
         """Decode of `batch` sequences as straight pieces in context, up to the longest the deployment serves."""

@@ -44,7 +44,9 @@ class StepEstimate(msgspec.Struct, frozen=True):
     """One step: its operators, and what the engine adds per step and per layer (`overhead`, seconds).
 
     time: seconds of the whole step; low, high: 80 % interval. shares: cause → seconds; they add up to `time`.
-    bound: the cause with the largest share. basis: which law of whole steps holds, in words; empty: none.
+    bound: the cause with the largest share. basis: which law of whole steps holds, in words; empty: none. launched:
+    kernels that the host launches one by one, for want of a graph; 0: none. Where that takes longer than the device
+    does, the step waits for launches, and all of it is overhead.
     """
 
     operators: tuple[Timed, ...]
@@ -55,3 +57,4 @@ class StepEstimate(msgspec.Struct, frozen=True):
     shares: dict[Cause, float]
     bound: Cause
     basis: str = ""
+    launched: int = 0

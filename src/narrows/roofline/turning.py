@@ -9,13 +9,20 @@ import msgspec
 
 from narrows.hardware import Accelerator
 from narrows.roofline.estimate import summed, timed
-from narrows.roofline.phases import Load, Served
+from narrows.roofline.phases import Load, Served, whole_prompt
 from narrows.roofline.timed import Cause, StepEstimate, Timed
 from narrows.step import Batch, Experts, Gemm, Operator
 from narrows.text import Text
 from narrows.units import decimal
 
-Turn = Literal["decode_compute", "decode_kv_batch", "decode_kv_context", "prefill_compute"]
+Turn = Literal[
+    "decode_compute",
+    "decode_kv_batch",
+    "decode_kv_context",
+    "decode_state_batch",
+    "decode_launches",
+    "prefill_compute",
+]
 
 CAUSES: dict[Cause, Text] = {
     "compute": Text("arithmetic"),
@@ -33,9 +40,11 @@ class TurningPoint(msgspec.Struct, frozen=True):
     """The first value of `parameter` from which something else decides; None: it never does, up to the last looked at.
 
     decode_compute: batch from which the linear layers of decode are compute-bound. decode_kv_batch,
-    decode_kv_context: from where KV traffic exceeds weight traffic. prefill_compute: prompt from which prefill is
-    compute-bound. by_peaks: the same by peak and bandwidth alone, without efficiencies. fits: whether memory holds
-    that much; None where the question does not arise.
+    decode_kv_context: from where KV traffic exceeds weight traffic. decode_state_batch: from where traffic of the
+    state of recurrences does, which does not grow with the context (where there is any). decode_launches: batch
+    from which a step whose kernels are launched one by one takes the device longer than the host. prefill_compute:
+    prompt from which prefill is compute-bound. by_peaks: the same by peak and bandwidth alone, without
+    efficiencies. fits: whether memory holds that much; None where the question does not arise.
     """
 
     name: Turn
@@ -80,8 +89,13 @@ def linear(operator: Operator) -> bool:
 
 
 def kv_bytes(operators: Iterable[Operator]) -> int:
-    """Traffic of KV cache and state."""
-    return sum(one.count * (one.kv_reads + one.kv_writes) for one in operators)
+    """Traffic of KV cache; state is none."""
+    return sum(one.count * one.kv for one in operators)
+
+
+def state_bytes(operators: Iterable[Operator]) -> int:
+    """Traffic of the state of recurrences."""
+    return sum(one.count * one.state for one in operators)
 
 
 def weight_bytes(operators: Iterable[Operator]) -> int:
@@ -103,12 +117,59 @@ def _computes_by_peaks(operators: Iterable[Operator], device: Accelerator) -> bo
 
 def turning_points(steps: Served, load: Load) -> tuple[TurningPoint, ...]:
     """All turning points around a load."""
-    return (
-        _decode_compute(steps, load),
-        _kv_batch(steps, load),
-        _kv_context(steps, load),
-        _prefill_compute(steps, load),
+    step = steps.plan.operators(Batch.decode(load.batch, load.context))
+    found = [_decode_compute(steps, load)]
+    found += [_kv_batch(steps, load), _kv_context(steps, load)] if kv_bytes(step) else _no_cache()
+    if state_bytes(step):
+        found.append(_state_batch(steps, load))
+    launches = steps.costs.launches
+    if launches is not None and launches.apart(Batch.decode(load.batch, load.context)):
+        found.append(_launches(steps, load))
+    return (*found, _prefill_compute(steps, load))
+
+
+def _no_cache() -> list[TurningPoint]:
+    text = Text("the model keeps no KV cache: a step of decode moves as much whatever the context")
+    return [
+        TurningPoint("decode_kv_batch", "batch", None, text),
+        TurningPoint("decode_kv_context", "context", None, text),
+    ]
+
+
+def _state_batch(steps: Served, load: Load) -> TurningPoint:
+    def holds(batch: int) -> bool:
+        step = steps.plan.operators(Batch.decode(batch, load.context))
+        return state_bytes(step) >= weight_bytes(step)
+
+    found = first(holds, MOST_BATCH)
+    if found is None:
+        text = Text("traffic of the recurrent state passes weight traffic at no batch")
+        return TurningPoint("decode_state_batch", "batch", None, text)
+    text = Text(
+        "traffic of the recurrent state, which does not grow with the context, passes weight traffic from batch "
+        "{batch} on",
+        batch=found,
     )
+    return TurningPoint("decode_state_batch", "batch", found, text, fits=steps.held(load.context) >= found)
+
+
+def _launches(steps: Served, load: Load) -> TurningPoint:
+    def holds(batch: int) -> bool:
+        return steps.estimate(Batch.decode(batch, load.context)).bound != "overhead"
+
+    found = first(holds, MOST_BATCH, load.batch)
+    if found is None:
+        text = Text("decode waits for the host's launches at every batch: CUDA graphs would spare them")
+        return TurningPoint("decode_launches", "batch", None, text)
+    text = (
+        Text("decode takes the device longer than the host's launches at every batch")
+        if found == 1
+        else Text(
+            "decode waits for the host's launches up to batch {batch}; from there on the device takes longer",
+            batch=found - 1,
+        )
+    )
+    return TurningPoint("decode_launches", "batch", found, text, fits=steps.held(load.context) >= found)
 
 
 def decode_by_peaks(steps: Served, context: int) -> int | None:
@@ -217,10 +278,10 @@ def _prefill_compute(steps: Served, load: Load) -> TurningPoint:
     most = steps.deployment.max_num_batched_tokens
 
     def filled(prompt: int) -> StepEstimate:
-        return steps.estimate(Batch.prefill(prompt))
+        return steps.estimate(whole_prompt(steps.deployment, prompt))
 
     device = steps.deployment.accelerator
-    peaks = first(lambda n: _computes_by_peaks(steps.plan.operators(Batch.prefill(n)), device), most)
+    peaks = first(lambda n: _computes_by_peaks(steps.plan.operators(whole_prompt(steps.deployment, n)), device), most)
     found = first(lambda prompt: filled(prompt).bound == "compute", most, peaks)
     if found is None:
         text = Text(

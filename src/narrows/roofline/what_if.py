@@ -31,10 +31,32 @@ def _scheme(precision: str) -> tuple[Scheme, str]:
     return (Awq(4, 128), "awq") if precision == "int4" else (Int8Scaled(), "compressed-tensors")
 
 
+def weights_in(precision: str, engine: str) -> str:
+    """The name of a format that an engine can keep weights in. Raises BadInput, which names those."""
+    llama = engine.partition("=")[0].strip().lower() == "llama.cpp"
+    known = tuple(_FILES) if llama else (*WIDE, *QUANTIZED)
+    try:
+        name = precision_name(precision)
+    except BadInput:
+        name = precision
+    if name in known:
+        return name
+    shown = ", ".join(known)
+    if llama:
+        raise BadInput(
+            "--precision is {value}, and llama.cpp has no such file type; use one of: {known}",
+            value=name[:40],
+            known=shown,
+        )
+    raise BadInput(
+        "--precision is {value}, in which no engine keeps weights; use one of: {known}", value=name[:40], known=shown
+    )
+
+
 def with_weights(model: ModelSpec, options: dict[str, Any], precision: str) -> tuple[ModelSpec, dict[str, Any]]:
     """Model and options of `deploy` for weights in `precision`. Raises BadInput where the checkpoint has its own."""
-    name = precision_name(precision)
-    engine = str(options.get("engine", "vllm")).partition("=")[0].strip()
+    engine = str(options.get("engine", "vllm"))
+    name = weights_in(precision, engine)
     quantized = model.precision.scheme is not UNQUANTIZED or options.get("quantization") is not None
     if quantized:
         raise BadInput(
@@ -43,22 +65,13 @@ def with_weights(model: ModelSpec, options: dict[str, Any], precision: str) -> t
             value=name,
             own=options.get("quantization") or model.precision.label,
         )
-    if engine == "llama.cpp":
-        if name not in _FILES:
-            raise BadInput(
-                "--precision is {value}, and llama.cpp has no such file type; use one of: {known}",
-                value=name,
-                known=", ".join(_FILES),
-            )
+    if engine.partition("=")[0].strip().lower() == "llama.cpp":
         return model, {**options, "quantization": _FILES[name]}
     if name in WIDE:
+        told = options.get("dtype", "auto")
+        if told != "auto" and precision_name(told) != name:
+            raise BadInput("--precision is {value} and --dtype {dtype}; give one of them", value=name, dtype=told[:40])
         return model, {**options, "dtype": WIDE[name]}
-    if name not in QUANTIZED:
-        raise BadInput(
-            "--precision is {value}, in which no engine keeps weights; use one of: {known}",
-            value=name,
-            known=", ".join((*WIDE, *QUANTIZED)),
-        )
     scheme, method = _scheme(name)
     stored = msgspec.structs.replace(model.precision, scheme=scheme, method=method)
     # what the files hold is not what such a checkpoint would

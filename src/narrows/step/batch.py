@@ -9,13 +9,15 @@ class Chunk(msgspec.Struct, frozen=True):
     """`count` equal sequences that each run `new` tokens after `past` tokens whose keys and values are cached.
 
     new = 1: decode (or a prompt of one token). sampled: whether the last of the new tokens goes through the head; of
-    a prompt that is cut, only the last piece does.
+    a prompt that is cut, only the last piece does. encoder: tokens that an encoder reads of each before its first one
+    (0: as many as the sequence has; some encoders always read as many as they are built for).
     """
 
     count: int
     new: int
     past: int = 0
     sampled: bool = True
+    encoder: int = 0
 
 
 class Batch(msgspec.Struct, frozen=True):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from narrows.deployment import Deployment
 from narrows.models.spec import Layer
 from narrows.step.cores import ABSORBED, Site, site_of
@@ -68,11 +66,6 @@ _KNOWN: dict[tuple[Layer, int, int, int], tuple[Flow, ...]] = {}
 
 
 def _flows(layer: Layer, site: Site) -> tuple[Flow, ...]:
-    # copies without a choice between them belong to as many layers (adapters of a shared block): one runs here
-    tensors = (
-        msgspec.structs.replace(tensor, copies=1) if tensor.copies > 1 and tensor.active is None else tensor
-        for tensor in layer.applied()
-    )
-    stored = tuple(Piece(tensor, 0, site.base, False, False) for tensor in tensors)
+    stored = tuple(Piece(tensor, 0, site.base, False, False) for tensor in layer.applied())
     found = (_flow(kernel) for kernel in layer_kernels(layer, stored, site))
     return tuple(flow for flow in found if flow is not None)

@@ -255,8 +255,8 @@ class ScanKernel(msgspec.Struct, frozen=True):
             self.weights,
             tokens * self.wide_in * self.element,
             tokens * self.wide_out * self.element,
-            sequences * self.state_bytes,
-            sequences * self.state_bytes,
+            state_reads=sequences * self.state_bytes,
+            state_writes=sequences * self.state_bytes,
         )
 
 
@@ -293,7 +293,7 @@ class Streaming(msgspec.Struct, frozen=True):
 
 
 class Talk(msgspec.Struct, frozen=True):
-    """Ranks talk: bytes per row of what one rank holds before it."""
+    """Ranks talk: bytes per row of what one rank holds before it. span: as in `Collective`."""
 
     name: str
     op: Any
@@ -302,13 +302,14 @@ class Talk(msgspec.Struct, frozen=True):
     row_bytes: int
     precision: str
     fixed: int = 0
+    span: int = 0
 
     def operator(self, load: Load, count: int) -> Operator | None:
         """Its bytes go over links, so none are counted as traffic to device memory."""
         rows = load.rows(self.rows, self.fixed)
         if isinstance(rows, int) and not rows:
             return None
-        shape = Collective(self.op, self.ranks, rows * self.row_bytes)
+        shape = Collective(self.op, self.ranks, rows * self.row_bytes, self.span)
         return Operator(self.name, shape, count, self.precision, 0)
 
 

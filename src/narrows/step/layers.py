@@ -21,7 +21,7 @@ from narrows.models.spec import Layer
 from narrows.step.cores import Site, core
 from narrows.step.kernels import ExpertsKernel, Kernel, MatMul, Streaming, Talk
 from narrows.step.load import Sight
-from narrows.step.tensors import LAST, Piece, on_rank, products, vectors
+from narrows.step.tensors import LAST, Piece, on_rank, one_use, products, vectors
 
 _FEED_FORWARD = ("mlp.", "experts.", "shared.", "shared_gate", "router", "latent.")
 
@@ -58,7 +58,7 @@ def quantized_inputs(made: Iterable[Kernel], site: Site) -> list[Kernel]:
 
 def layer_kernels(layer: Layer, found: tuple[Piece, ...], site: Site) -> list[Kernel]:
     """All kernels of one layer, in about the order in which they run. found: its tensors."""
-    left = list(found)
+    left = [one_use(piece) for piece in found]
     made: list[Kernel] = []
     mixer: Any = layer.mixer
     norms = [piece for piece in left if piece.tensor.role.startswith("norm.")]
@@ -154,6 +154,7 @@ def _mixer(part: Any, mine: list[Piece], site: Site, hidden: int) -> list[Kernel
     kernels = [
         *quantized_inputs(before, site),
         *inside,
+        *_shared_norm(part, site),
         *core(part, site, vectors(mine), up, up_bytes),
         *quantized_inputs(after, site),
     ]
@@ -170,6 +171,13 @@ def _by_head(piece: Piece, heads: int, site: Site) -> MatMul:
     assert isinstance(product, MatMul)
     channels, positions = piece.tensor.shape
     return msgspec.structs.replace(product, k=channels, n=positions, copies=heads)
+
+
+def _shared_norm(part: Any, site: Site) -> list[Kernel]:
+    """A norm over all heads needs the squares of all ranks: two sums in 32 bits per token, of queries and of keys."""
+    if site.tp == 1 or not getattr(part, "qk_norm_across", False):
+        return []
+    return [Talk("attention.norm_all_reduce", "all_reduce", site.tp, "tokens", 8, site.base.precision)]
 
 
 def _all_reduce(name: str, width: int, site: Site) -> Talk:
@@ -238,22 +246,44 @@ def _experts(part: MixtureOfExperts, mine: list[Piece], site: Site) -> list[Kern
     )
     replicas, hidden = deployment.attention_data_parallel, part.latent or part.hidden
     row = hidden * site.element
-    if replicas > 1:
-        made.append(Talk("experts.dispatch", "all_gather", replicas, "tokens", row, site.base.precision))
     experts_kernel = _routed(part, routed, site)
     bits = experts_kernel.activation_bits
+    dispatch, combine = _exchange(part, row, min(hidden * bits // 8, row), site)
+    made += dispatch
     if bits < 8 * site.element:
         moved, written = replicas * hidden * site.element, replicas * hidden * bits // 8
         made.append(Streaming("experts.quantize", "tokens", hidden, moved, written, experts_kernel.precision))
-    made.append(experts_kernel)
-    if replicas > 1:
-        made.append(Talk("experts.combine", "reduce_scatter", replicas, "tokens", row * replicas, site.base.precision))
+    made += [experts_kernel, *combine]
     made += quantized_inputs(products(last, deployment), site)
     if shared:
         made += _dense(shared, site, "shared", alone=False)
     if site.tp > 1:
         made.append(_all_reduce("experts", part.hidden, site))
     return made
+
+
+def _exchange(part: MixtureOfExperts, row: int, sent: int, site: Site) -> tuple[list[Kernel], list[Kernel]]:
+    """How replicas of attention bring their tokens to the experts, and sums back; row, sent: bytes of a token's hidden
+    state, and as it is multiplied.
+
+    Up to as many replicas as a token has experts, all tokens are gathered everywhere, and sums scattered (vLLM's
+    `allgather_reducescatter`). Beyond (wide expert parallelism), a token goes to those ranks alone that hold its
+    experts, in the precision of the products, and comes back in 16 bits (DeepEP, and TensorRT-LLM's over NVLink).
+    """
+    replicas, precision = site.deployment.attention_data_parallel, site.base.precision
+    if replicas == 1:
+        return [], []
+    if replicas <= part.top_k:
+        return (
+            [Talk("experts.dispatch", "all_gather", replicas, "tokens", row, precision)],
+            [Talk("experts.combine", "reduce_scatter", replicas, "tokens", row * replicas, precision)],
+        )
+    # ranks that hold any of `top_k` experts drawn at random
+    copies = replicas * (1 - (1 - 1 / replicas) ** part.top_k)
+    return (
+        [Talk("experts.dispatch", "all_to_all", replicas, "tokens", round(copies * sent), precision)],
+        [Talk("experts.combine", "all_to_all", replicas, "tokens", round(copies * row), precision)],
+    )
 
 
 def _routed(part: MixtureOfExperts, routed: list[Piece], site: Site) -> ExpertsKernel:

@@ -64,7 +64,9 @@ def _always(condition: Any) -> bool:
 
 
 def phase_of(chunk: Chunk) -> Phase:
-    """Decode: one token, or a few after cached ones (a verified draft)."""
+    """Decode: one token, or a few after cached ones (a verified draft). What an encoder reads first is a prompt."""
+    if _always(chunk.encoder > 0) and started(chunk):
+        return "prefill"
     if _always(chunk.new == 1):
         return "decode"
     return "decode" if _always(chunk.new <= MOST_DRAFTED) and _always(chunk.past > 0) else "prefill"
@@ -95,13 +97,13 @@ def _chunks_up_to(x: Any, chunk: int) -> Any:
     return x // chunk * (chunk * (chunk + 1) // 2) + rest * (rest + 1) // 2
 
 
-def _pairs(sight: Sight, new: Any, past: Any) -> Any:
-    """Pairs of one sequence. Query i of `new` sees min(past + i, limit) keys."""
+def _pairs(sight: Sight, new: Any, past: Any, encoder: Any = 0) -> Any:
+    """Pairs of one sequence. Query i of `new` sees min(past + i, limit) keys; encoder: as in `Chunk`."""
     end = past + new
     if sight.both_ways:
         return new * end
     if sight.encoder:
-        return new * (sight.fixed or end)
+        return new * (sight.fixed or encoder or end)
     if sight.every > 1:
         return _entries_up_to(end, sight.every, sight.top) - _entries_up_to(past, sight.every, sight.top)
     limit = min([n for n in (sight.window, sight.top) if n], default=0)
@@ -113,10 +115,10 @@ def _pairs(sight: Sight, new: Any, past: Any) -> Any:
     return beside + _sum_up_to(end, limit) - _sum_up_to(past, limit)
 
 
-def _keys(sight: Sight, new: Any, past: Any) -> Any:
+def _keys(sight: Sight, new: Any, past: Any, encoder: Any = 0) -> Any:
     """Keys that any query of one sequence sees."""
     if sight.encoder:
-        return sight.fixed or past + new
+        return sight.fixed or encoder or past + new
     if sight.every > 1:
         entries = (past + new) // sight.every
         return least(entries, sight.top * new) if sight.top else entries
@@ -161,7 +163,7 @@ class Load:
             return chunk.count * (chunk.past + chunk.new) if phase == "prefill" else 0
         if not started(chunk):
             return 0
-        return chunk.count if which == "started" else chunk.count * (fixed or chunk.new)
+        return chunk.count if which == "started" else chunk.count * (fixed or chunk.encoder or chunk.new)
 
     def seen(self, phase: Phase, sight: Sight) -> Seen | None:
         """Of all sequences in a phase; None where there are none."""
@@ -169,13 +171,13 @@ class Load:
         if key not in self._seen:
             mine = [chunk for own, chunk in self.chunks if own == phase]
             if sight.encoder and sight.both_ways:
-                mine = [Chunk(chunk.count, sight.fixed or chunk.new) for chunk in mine if started(chunk)]
+                mine = [Chunk(c.count, sight.fixed or c.encoder or c.new) for c in mine if started(c)]
             self._seen[key] = (
                 Seen(
                     sum(chunk.count for chunk in mine),
                     sum(chunk.count * chunk.new for chunk in mine),
-                    sum(chunk.count * _keys(sight, chunk.new, chunk.past) for chunk in mine),
-                    sum(chunk.count * _pairs(sight, chunk.new, chunk.past) for chunk in mine),
+                    sum(chunk.count * _keys(sight, chunk.new, chunk.past, chunk.encoder) for chunk in mine),
+                    sum(chunk.count * _pairs(sight, chunk.new, chunk.past, chunk.encoder) for chunk in mine),
                 )
                 if mine
                 else None

@@ -88,11 +88,15 @@ class Elementwise(msgspec.Struct, frozen=True, tag="elementwise"):
 
 
 class Collective(msgspec.Struct, frozen=True, tag="collective"):
-    """Ranks talk: `op` over `ranks`, `message` bytes as one rank holds them before it (all_reduce: of the tensor)."""
+    """Ranks talk: `op` over `ranks`, `message` bytes as one rank holds them before it (all_reduce: of the tensor).
+
+    span: accelerators in the smallest group that holds these ranks, where they do not stand side by side; 0: they do.
+    """
 
     op: Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"]
     ranks: int
     message: int
+    span: int = 0
 
 
 Shape = Gemm | Experts | AttentionShape | Scan | Elementwise | Collective
@@ -103,7 +107,8 @@ class Operator(msgspec.Struct, frozen=True):
 
     name: `attention.qkv`, `attention.core`, `mlp.gate_up`, `experts`, `head`, … precision: of the arithmetic, a name
     that `Accelerator.peak` knows. weights: bytes of weights read. reads, writes: bytes of activations. kv_reads,
-    kv_writes: bytes of KV cache and state. flops: floating-point operations.
+    kv_writes: bytes of KV cache; state_reads, state_writes: of the constant state of recurrences. flops:
+    floating-point operations.
     """
 
     name: str
@@ -116,11 +121,28 @@ class Operator(msgspec.Struct, frozen=True):
     writes: int = 0
     kv_reads: int = 0
     kv_writes: int = 0
+    state_reads: int = 0
+    state_writes: int = 0
+
+    @property
+    def kv(self) -> int:
+        """Traffic of KV cache."""
+        return self.kv_reads + self.kv_writes
+
+    @property
+    def state(self) -> int:
+        """Traffic of state."""
+        return self.state_reads + self.state_writes
+
+    @property
+    def kept(self) -> int:
+        """Traffic of what stays in device memory from step to step: weights, KV cache, state."""
+        return self.weights + self.kv + self.state
 
     @property
     def bytes(self) -> int:
         """All traffic to device memory of one."""
-        return self.weights + self.reads + self.writes + self.kv_reads + self.kv_writes
+        return self.kept + self.reads + self.writes
 
     @property
     def intensity(self) -> float:

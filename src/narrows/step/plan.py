@@ -7,11 +7,13 @@ alike. A batch then takes some arithmetic per kernel.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 import msgspec
 
 from narrows.deployment import Deployment, stages
 from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_of, stands_in, towers_of
+from narrows.hardware.machines import span_of
 from narrows.models.feedforward import Beside, MixtureOfExperts
 from narrows.models.spec import Layer
 from narrows.models.tensors import Tensor, TensorRow
@@ -22,7 +24,7 @@ from narrows.step.layers import idle, layer_kernels, turns
 from narrows.step.load import Load, started
 from narrows.step.operators import Operator
 from narrows.step.outside import SAMPLED, UNUSED, after_kernels, before_kernels, encoder_kernels
-from narrows.step.tensors import GATHERED, Piece, same_storage
+from narrows.step.tensors import GATHERED, Piece, one_use, same_storage
 from narrows.text import Text
 
 
@@ -116,13 +118,21 @@ def _held(piece: Piece, layer: Layer, deployment: Deployment, skipped: bool) -> 
     return Held("always", "weights")
 
 
-def _held_of(found: tuple[Piece, ...], layer: Layer, deployment: Deployment, skipped: bool) -> dict[Held, int]:
-    """Bytes of one layer's own tensors by when they are read."""
+_OTHERS = Held("never", "adapters of other layers")
+
+
+def _held_of(
+    found: tuple[Piece, ...], layer: Layer, deployment: Deployment, skipped: bool, shared: bool
+) -> dict[Held, int]:
+    """Bytes of one layer's own tensors by when they are read. shared: other layers run with them too."""
     sizes: dict[Held, int] = {}
     for piece in found:
         if not piece.lent:
-            one = _held(piece, layer, deployment, skipped)
-            sizes[one] = sizes.get(one, 0) + piece.bytes
+            one, own = _held(piece, layer, deployment, skipped), piece.bytes
+            if not shared:
+                own = one_use(piece).bytes
+                sizes[_OTHERS] = sizes.get(_OTHERS, 0) + piece.bytes - own
+            sizes[one] = sizes.get(one, 0) + own
     return sizes
 
 
@@ -167,8 +177,9 @@ def _stage(site: Site, layers: range, first: bool, last: bool) -> Stage:
         _add(counts, before_kernels(_before(outer, model.head_tied), site), 1)
     for layer, indices in layers_within(model, layers):
         skipped = idle(layer)
+        shared = any(other.owner in indices for other, _ in model.kinds)
         for found, times in same_storage(layer, indices, deployment):
-            for one, size in _held_of(found, layer, deployment, skipped).items():
+            for one, size in _held_of(found, layer, deployment, skipped, shared).items():
                 keep(one, size, times)
             if not skipped:
                 _add(counts, layer_kernels(layer, found, site), times * turns(layer))
@@ -193,12 +204,24 @@ def _compile(deployment: Deployment, naive: bool) -> Plan:
     for stage in found:
         for kernel, times in stage.kernels:
             counts[kernel] = counts.get(kernel, 0) + times
-    if len(found) > 1:
-        # hidden states and the residual beside them go on
-        row = 2 * deployment.model.hidden * site.element
-        send = Talk("pipeline.send", "send", 2, "tokens", row, site.base.precision)
-        counts[send] = len(found) - 1
+    for kernel in _between(site, len(found) - 1):
+        counts[kernel] = counts.get(kernel, 0) + 1
     return Plan(deployment, found, tuple(counts.items()), naive)
+
+
+def _between(site: Site, times: int) -> Iterator[Kernel]:
+    """What `times` borders between stages cost: hidden states and the residual beside them go on.
+
+    Each tensor-parallel rank sends its part, and those that receive gather the parts. Source: vLLM's and SGLang's
+    GroupCoordinator.send_tensor_dict (Apache-2.0), with the tensor-parallel group as all_gather_group.
+    """
+    deployment = site.deployment
+    row = 2 * deployment.model.hidden * site.element // site.tp
+    for stage in range(times):
+        span = span_of(deployment.accelerator, site.tp * deployment.attention_data_parallel, stage)
+        yield Talk("pipeline.send", "send", 2, "tokens", row, site.base.precision, span=span if span > 2 else 0)
+        if site.tp > 1:
+            yield Talk("pipeline.all_gather", "all_gather", site.tp, "tokens", row, site.base.precision)
 
 
 _RECENT: deque[Plan] = deque(maxlen=16)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
+import msgspec
+
 from narrows.deployment import Deployment
 from narrows.deployment.share import pieces, ranks_of, resident_of
 from narrows.models.module_schemes import reached
@@ -125,6 +127,14 @@ def _storage(layer: Layer, first: int, model: ModelSpec) -> Callable[[int], obje
     names = {row.tensor.role: row.name for row in model.layer_rows(layer, (first,))}
     found = [(names[tensor.role], tensor) for tensor in layer.tensors() if reached(precision, tensor)]
     return lambda index: tuple(model.shares(name, tensor, index) for name, tensor in found)
+
+
+def one_use(piece: Piece) -> Piece:
+    """What one layer runs of copies without a choice between them: its own (Zamba2's adapters of a shared block)."""
+    copies = piece.tensor.copies
+    if copies == 1 or piece.tensor.active is not None:
+        return piece
+    return piece._replace(tensor=msgspec.structs.replace(piece.tensor, copies=1), bytes=piece.bytes // copies)
 
 
 def is_matrix(tensor: Tensor) -> bool:

@@ -9,23 +9,26 @@ from narrows.answers.base import command_line
 from narrows.answers.model import model_facts
 from narrows.answers.pasted import pasted_options, read_pasted
 from narrows.answers.roofline.bounds import bounds_of
+from narrows.answers.roofline.cautions import cautions, reading, unpacked
 from narrows.answers.roofline.device import with_figures
 from narrows.answers.roofline.sweep import parse_sweep
 from narrows.answers.roofline.types import Bounds, Roofline
 from narrows.deployment import whole
-from narrows.hardware import Accelerator, find_accelerator, precision_name
+from narrows.hardware import Accelerator, find_accelerator
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
+from narrows.roofline.change import Ask
 from narrows.roofline.collectives import host_decides
-from narrows.roofline.link import link_of
+from narrows.roofline.link import link_across
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
-from narrows.roofline.prescriptions import Ask
-from narrows.roofline.what_if import deployed, with_weights
+from narrows.roofline.runs import weights_refused, weights_wanting
+from narrows.roofline.what_if import deployed, weights_in, with_weights
 from narrows.step import Batch, Collective
 from narrows.text import BadInput, Text
 from narrows.units import bandwidth as told
+from narrows.units import seconds
 
 __all__ = ["Bounds", "Roofline", "roofline"]
 
@@ -162,6 +165,7 @@ def roofline(
         **{name: getattr(found[0], name) for name in Bounds.__struct_fields__},
         others=tuple(found[1:]),
         generations=walls,
+        cautions=cautions(spec, [ask.deployment for ask in asks]),
         assumptions=_assumptions(spec, asks, notes),
         sources=_sources(spec, asks, found),
     )
@@ -192,9 +196,11 @@ def _asks(
             most=base["max_length"],
         )
     for device in devices:
-        for name in dict.fromkeys(map(precision_name, wanted["precision"])) or [None]:
+        for name in dict.fromkeys(weights_in(one, wanted["engine"]) for one in wanted["precision"]) or [None]:
             spec, options = (model, base) if name is None else with_weights(model, base, name)
             one = deployed(spec, device, options)
+            if name is not None and weights_refused(one):
+                raise BadInput("--precision is {value}: {why}", value=name, why=next(weights_wanting(one)))
             if load.batch > one.max_num_seqs:
                 if options["max_num_seqs"] is not None:
                     raise BadInput(
@@ -236,7 +242,10 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
         found.append(
             Text("the stages of the pipeline run one after the other; with several batches in flight they overlap")
         )
+    found += reading(model)
+    found += [text for ask in asks for text in unpacked(ask.deployment)]
     found += _links(asks)
+    found += _launches(asks)
     found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
     return tuple(dict.fromkeys(found))
 
@@ -246,12 +255,12 @@ def _links(asks: Sequence[Ask]) -> Iterator[Text]:
     for ask in asks:
         device = ask.deployment.accelerator
         step = ask.steps.plan.operators(Batch.decode(1, 1))
-        for ranks in sorted({one.shape.ranks for one in step if isinstance(one.shape, Collective)}):
-            link = link_of(device, ranks)
+        for ranks, span in sorted({(o.shape.ranks, o.shape.span) for o in step if isinstance(o.shape, Collective)}):
+            link = link_across(device, ranks, span)
             if link.kind == "between nodes":
                 yield Text(
                     "{ranks} × {gpu} stand in several machines: one network card of {speed} for each is assumed",
-                    ranks=ranks,
+                    ranks=ask.deployment.count,
                     gpu=device.name,
                     speed=told(link.bandwidth),
                 )
@@ -264,9 +273,38 @@ def _links(asks: Sequence[Ask]) -> Iterator[Text]:
                 )
 
 
+def _launches(asks: Sequence[Ask]) -> Iterator[Text]:
+    """What is launched one by one, for want of a CUDA graph."""
+    for ask in asks:
+        launches, step = ask.steps.costs.launches, Batch.decode(ask.load.batch, ask.load.context)
+        if launches is None or not launches.apart(step):
+            continue
+        figures = {
+            "launches": ask.steps.estimate(step).launched,
+            "each": seconds(launches.law.values["each"]),
+            "low": seconds(launches.law.values["each"] * launches.law.low),
+            "high": seconds(launches.law.values["each"] * launches.law.high),
+        }
+        if launches.most:
+            yield Text(
+                "decode of more than {most} sequences is no CUDA graph: the host launches its {launches} kernels one "
+                "by one, at {each} each (hosts differ: {low} to {high})",
+                most=launches.most,
+                **figures,
+            )
+        else:
+            yield Text(
+                "without CUDA graphs the host launches the {launches} kernels of a decode step one by one, at {each} "
+                "each (hosts differ: {low} to {high}); the device waits where it is faster",
+                **figures,
+            )
+
+
 def _sources(model: ModelSpec, asks: Sequence[Ask], found: Sequence[Bounds]) -> tuple[str, ...]:
     sources = [model.source] if model.source else []
     sources += [ask.deployment.accelerator.source for ask in asks]
     sources.append(asks[0].deployment.engine.source)
     sources += [law.source for one in found for law in one.laws if law.n]
+    if any(_launches(asks)):
+        sources += [ask.steps.costs.launches.law.source for ask in asks if ask.steps.costs.launches]
     return tuple(dict.fromkeys(sources))

@@ -8,9 +8,10 @@ from narrows.answers.roofline.types import Bounds, Hierarchy, NaiveAttention, Pa
 from narrows.answers.verdict import reason_of, verdict_of
 from narrows.deployment import Deployment
 from narrows.memory import capacity
+from narrows.roofline.change import Ask
 from narrows.roofline.estimate import timed
 from narrows.roofline.phases import PhaseTime, Served, chunks, decode, held, prefill
-from narrows.roofline.prescriptions import Ask, exact_price, prescriptions, usd_per_million
+from narrows.roofline.prescriptions import exact_price, prescriptions, usd_per_million
 from narrows.roofline.turning import turning_points
 from narrows.step import AttentionShape, Batch, plan_of
 from narrows.step.operators import Phase as PhaseName

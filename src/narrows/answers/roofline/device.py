@@ -28,7 +28,10 @@ def with_figures(device: Accelerator, peaks: Sequence[str], bandwidth: str | Non
             raise BadInput(
                 "--peak is '{text}'; write a precision and its FLOP/s, such as bf16=362TFLOP/s", text=text[:60]
             )
-        given[precision_name(name)] = float(found[1]) * _FLOPS[found[2]]
+        name = precision_name(name)
+        if given[name] is not None:
+            raise BadInput("--peak gives {precision} twice; give one figure for it", precision=name)
+        given[name] = float(found[1]) * _FLOPS[found[2]]
     if bandwidth is not None:
         found = re.fullmatch(_NUMBER + r"\s*([MGT]B)(?:/s)?", bandwidth.strip())
         if found is None or not 1e6 <= float(found[1]) * _BYTES[found[2]] <= 1e15:

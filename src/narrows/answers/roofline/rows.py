@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from narrows.answers.roofline.types import OperatorRow, Phase, Ridge, Spending, UsedLaw
+from narrows.answers.roofline.types import Moved, OperatorRow, Phase, Ridge, Spending, UsedLaw
 from narrows.hardware import Accelerator
 from narrows.quantity import Quantity
 from narrows.roofline.cost import Costs
@@ -38,9 +38,22 @@ def phase_of(name: PhaseName, time: PhaseTime, device: Accelerator, sequences: i
         precision=precision,
         attained=flops / time.time,
         tokens_per_second=predicted(tokens / time.time, "1/s", tokens / time.high, tokens / time.low),
+        traffic=traffic(time),
         shares=time.shares,
         spending=spending(time),
     )
+
+
+def traffic(time: PhaseTime) -> dict[Moved, int]:
+    """Bytes of one rank by what is moved."""
+    found: dict[Moved, int] = {"weights": 0, "kv_cache": 0, "state": 0, "activations": 0}
+    for times, one in time.operators:
+        count = times * one.count
+        found["weights"] += count * one.weights
+        found["kv_cache"] += count * one.kv
+        found["state"] += count * one.state
+        found["activations"] += count * (one.reads + one.writes)
+    return found
 
 
 def spending(time: PhaseTime) -> dict[Spending, float]:
@@ -49,14 +62,15 @@ def spending(time: PhaseTime) -> dict[Spending, float]:
     It is cut as the traffic of the operators that wait for memory is, each weighted by its seconds.
     """
     shares = time.shares
-    moved: dict[Spending, float] = {"weights": 0.0, "kv_cache": 0.0, "activations": 0.0}
+    moved: dict[Spending, float] = {"weights": 0.0, "kv_cache": 0.0, "state": 0.0, "activations": 0.0}
     rows = [(times, one) for times, step in time.steps for one in step.operators if one.operator.bytes]
     waiting = [(times, one) for times, one in rows if one.bound == "memory bandwidth"] or rows
     for times, one in waiting:
         operator = one.operator
         each = times * operator.count * one.memory / operator.bytes
         moved["weights"] += each * operator.weights
-        moved["kv_cache"] += each * (operator.kv_reads + operator.kv_writes)
+        moved["kv_cache"] += each * operator.kv
+        moved["state"] += each * operator.state
         moved["activations"] += each * (operator.reads + operator.writes)
     whole = sum(moved.values())
     memory = shares.get("memory bandwidth", 0.0)
@@ -109,7 +123,8 @@ def _row(phase: PhaseName, name: str, precision: str, members: list[tuple[int, T
         flops=flops,
         bytes=moved,
         weights=sum(count * one.operator.weights for count, one in counted),
-        kv_cache=sum(count * (one.operator.kv_reads + one.operator.kv_writes) for count, one in counted),
+        kv_cache=sum(count * one.operator.kv for count, one in counted),
+        state=sum(count * one.operator.state for count, one in counted),
         intensity=flops / moved if moved else 0.0,
         attained=flops / seconds if seconds else 0.0,
         time=predicted(seconds, "s", low, high),

@@ -17,7 +17,9 @@ from narrows.roofline.turning import TurningPoint
 from narrows.step.operators import Phase as PhaseName
 from narrows.text import Text
 
-Spending = Literal["weights", "kv_cache", "activations", "compute", "interconnect", "overhead"]
+Moved = Literal["weights", "kv_cache", "state", "activations"]
+"""What goes to and from device memory. state: of recurrences, as large whatever the context."""
+Spending = Literal["weights", "kv_cache", "state", "activations", "compute", "interconnect", "overhead"]
 """What time goes to: `memory bandwidth` is told apart by what is moved."""
 Parameter = Literal["batch", "context", "prompt"]
 """What a sweep varies: sequences or cached tokens of a decode step, or tokens of a prompt."""
@@ -41,9 +43,10 @@ class Phase(msgspec.Struct, frozen=True):
 
     time: seconds; of prefill, until all chunks of the prompts are done; of decode, of one step. sequences, tokens:
     how many run, and their new tokens; context: tokens cached before. steps: engine steps that it takes. flops,
-    bytes: in all; intensity: their ratio, FLOP/B; ridge: where the device's roof bends at the precision that most
-    FLOPs are done in, FLOP/B. attained: FLOP/s. tokens_per_second: new tokens (prefill: of prompts). shares: cause →
-    seconds, which add up to `time`; spending: the same with memory traffic told apart.
+    bytes: in all; intensity: their ratio, FLOP/B; traffic: the bytes by what is moved. ridge: where the device's roof
+    bends at the precision that most FLOPs are done in, FLOP/B. attained: FLOP/s. tokens_per_second: new tokens
+    (prefill: of prompts). shares: cause → seconds, which add up to `time`; spending: the same with memory traffic told
+    apart.
     """
 
     name: PhaseName
@@ -55,6 +58,7 @@ class Phase(msgspec.Struct, frozen=True):
     steps: int
     flops: int
     bytes: int
+    traffic: dict[Moved, int]
     intensity: float
     ridge: float
     precision: str
@@ -74,8 +78,8 @@ class Phases(msgspec.Struct, frozen=True):
 class OperatorRow(msgspec.Struct, frozen=True):
     """All operators of one name and shape in a phase, on one rank; figures are of all `count` together.
 
-    kind: `gemm`, `attention`, `experts`, `scan`, `elementwise`, `collective`. weights, kv_cache: bytes of them among
-    `bytes`. intensity: FLOP/B. attained: FLOP/s. share: of the phase's time. time: seconds.
+    kind: `gemm`, `attention`, `experts`, `scan`, `elementwise`, `collective`. weights, kv_cache, state: bytes of them
+    among `bytes`. intensity: FLOP/B. attained: FLOP/s. share: of the phase's time. time: seconds.
     """
 
     phase: PhaseName
@@ -88,6 +92,7 @@ class OperatorRow(msgspec.Struct, frozen=True):
     bytes: int
     weights: int
     kv_cache: int
+    state: int
     intensity: float
     attained: float
     time: Quantity
@@ -197,6 +202,7 @@ class Roofline(Answer, frozen=True, kw_only=True):
     """The answer of `roofline`: `phases`, `operators`, … are of the first deployment, `others` are the further ones.
 
     prompt: tokens of the prompt whose prefill is asked for; batch, context: sequences and cached tokens of decode.
+    cautions: why a part of the answer is of something that does not run so, such as an engine on another's device.
     """
 
     schema: str = "narrows.roofline/1"
@@ -232,6 +238,7 @@ class Roofline(Answer, frozen=True, kw_only=True):
     naive_attention: NaiveAttention | None = None
     others: tuple[Bounds, ...] = ()
     generations: tuple[Generation, ...] = ()
+    cautions: tuple[Text, ...] = ()
 
     @property
     def candidates(self) -> tuple[Bounds, ...]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
-from narrows.models.mixers.base import linear
+from narrows.models.mixers.base import Stateless, linear
 from narrows.models.tensors import CacheRow, StateRow, Tensor
 
 INDEX_KEY = "index key"
@@ -15,14 +13,15 @@ PROMPT = "prompt"
 """The state row of a learned prompt's keys and values."""
 
 
-class Attention(msgspec.Struct, frozen=True, tag="attention"):
+class Attention(Stateless, frozen=True, tag="attention"):
     """Softmax attention with its own K and V: MHA, GQA or MQA, full or over a sliding window.
 
     window: tokens a query can see, itself included (None: all). output_gate: the query projection also makes a gate
     (Qwen3-Next). qk_norm: an RMS norm of head_dim on queries and keys; qk_norm_heads: with a weight for every head;
-    qk_norm_bias: a LayerNorm. sinks: one learned logit per head (gpt-oss). inner_norm: a norm before the output
-    projection (BitNet). borrowed: keys and values are those of an earlier layer (kept: which engines keep here once
-    more, Hunyuan Large); k_is_v: values are the keys before their norm (Gemma 4). chunked: the window is a chunk that
+    qk_norm_across: over all heads at once (OLMo 2, MiniMax M2); qk_norm_bias: a LayerNorm. sinks: one learned logit per
+    head (gpt-oss). inner_norm: a norm before the output projection (BitNet). borrowed: keys and values are those of an
+    earlier layer (kept: which engines keep here once more, Hunyuan Large); k_is_v: values are the keys before their
+    norm (Gemma 4). chunked: the window is a chunk that
     queries do not look beyond (Llama 4). value_dim: width of
     a value head where it is not that of a key (MiMo V2; 0: the same). gate: a projection of its own gates the output,
     once per "head" or per "channel" (Laguna). output: width of the output where it is not that of the input (Zamba).
@@ -41,6 +40,7 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
     qk_norm: bool = False
     qk_norm_heads: bool = False
     qk_norm_bias: bool = False
+    qk_norm_across: bool = False
     sinks: bool = False
     output_gate: bool = False
     inner_norm: bool = False
@@ -114,7 +114,26 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
         return [StateRow(PROMPT, 2 * self.kv_heads * self.head_dim * self.prompt, self.kv_heads)]
 
 
-class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
+class AroundAttention(Stateless, frozen=True):
+    """A mixer around softmax attention, from which it has its width and, unless it says otherwise, what it caches."""
+
+    attention: Attention
+
+    @property
+    def hidden(self) -> int:
+        """Width of the layer."""
+        return self.attention.hidden
+
+    def tensors(self) -> list[Tensor]:
+        """Those of the attention."""
+        return self.attention.tensors()
+
+    def cache(self) -> list[CacheRow]:
+        """The attention's."""
+        return self.attention.cache()
+
+
+class LatentAttention(Stateless, frozen=True, tag="mla"):
     """Multi-head latent attention (DeepSeek): caches one low-rank latent and one rotary key per token, for all heads.
 
     q_rank: rank of the query compression (None: a plain projection). nope, rope: rotary-free and rotary parts of the
@@ -181,7 +200,3 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
         """The latent, the rotary key and the indexer's key, once for all heads."""
         rows = [CacheRow("latent", 1, self.kv_rank, self.window), CacheRow("rotary key", 1, self.rope, self.window)]
         return [*rows, CacheRow(INDEX_KEY, 1, self.index_dim)] if self.index_heads else rows
-
-    def state(self) -> list[StateRow]:
-        """None."""
-        return []

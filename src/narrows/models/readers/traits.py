@@ -12,7 +12,7 @@ import msgspec
 from narrows.models.feedforward import Dense, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, windowed
+from narrows.models.readers.build import PRE_NORMS, attention, full_every, mixture, windowed
 from narrows.models.spec import Norms
 
 Switch = bool | tuple[str, bool]
@@ -23,7 +23,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """One architecture.
 
     kv_heads, head_dim: defaults (None: as many as heads; hidden ÷ heads). qk_norm: a norm on queries and keys, of
-    one head or (qk_norm_heads) of all, with a bias or without. norms: around the parts of a layer.
+    one head or (qk_norm_heads) of all, over each or (qk_norm_across) over all at once, with a bias or without.
+    norms: around the parts of a layer.
     norms_bias: they and the final norm are LayerNorms with a bias. window: the default of `sliding_window` where the
     architecture has windows. full_every: every n-th layer sees everything (0: every layer slides).
     """
@@ -36,6 +37,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     mlp_bias: Switch = False
     qk_norm: Switch = False
     qk_norm_heads: bool = False
+    qk_norm_across: bool = False
     qk_norm_bias: bool = False
     gated: bool = True
     inner_norms: bool = False
@@ -86,6 +88,7 @@ def attention_of(c: Fields, traits: Traits, **rest: Any) -> Attention:
         out_bias=on(c, traits.out_bias),
         qk_norm=on(c, traits.qk_norm),
         qk_norm_heads=traits.qk_norm_heads,
+        qk_norm_across=traits.qk_norm_across,
         qk_norm_bias=traits.qk_norm_bias,
         inner_norm=traits.inner_norms,
         **rest,
@@ -98,9 +101,7 @@ def mixers_of(c: Fields, traits: Traits, layers: int) -> list[Attention]:
     if not traits.windows:
         return [full] * layers
     window = c.maybe_size("sliding_window", default=traits.window)
-    every = traits.full_every
-    usual = [SLIDING if not every or (i + 1) % every else FULL for i in range(layers)]
-    return windowed(full, window, c.kinds("layer_types", layers, (SLIDING, FULL)) or usual)
+    return windowed(full, window, full_every(c, layers, traits.full_every))
 
 
 def dense_of(c: Fields, traits: Traits) -> Dense:
@@ -116,18 +117,19 @@ def dense_of(c: Fields, traits: Traits) -> Dense:
 
 def experts_of(c: Fields, experts: Experts) -> MixtureOfExperts:
     """The mixture of experts of a sparse layer."""
-    number = c.size(*experts.number, default=experts.number_default)
-    top_k = c.size(*experts.top_k, default=min(experts.top_k_default, number), most=number)
     width = c.size(experts.width)
     shared = 0
     if experts.shared:
         shared = c.maybe_size(experts.shared, default=experts.shared_default, least=0) or 0
         shared = shared if experts.shared_width else shared * width
-    return MixtureOfExperts(
+    return mixture(
+        c,
         c.size("hidden_size"),
-        number,
-        top_k,
         width,
+        number=experts.number_default,
+        top_k=experts.top_k_default,
+        names=experts.number,
+        chosen=experts.top_k,
         shared=shared,
         shared_bias=on(c, experts.shared_bias),
         correction=experts.correction,

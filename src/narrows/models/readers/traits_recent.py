@@ -52,6 +52,7 @@ TRAITS: dict[str, Traits] = {
         out_bias=_BIAS,
         qk_norm=True,
         qk_norm_heads=True,
+        qk_norm_across=True,
         norms=_POST_NORMS,
         experts=Experts(number_default=7, top_k_default=5),
     ),

@@ -42,12 +42,15 @@ TRAITS: dict[str, Traits] = {
         qkv_bias=_BIAS, out_bias=_BIAS, norms=_ONE_NORM, tied=True, windows=True, window=4096, full_every=4
     ),
     "olmo": Traits(qkv_bias=_BIAS, out_bias=_BIAS, norms=Norms(()), final_norm=False),
-    "olmo2": Traits(qkv_bias=_BIAS, out_bias=_BIAS, qk_norm=True, qk_norm_heads=True, norms=_POST_NORMS),
+    "olmo2": Traits(
+        qkv_bias=_BIAS, out_bias=_BIAS, qk_norm=True, qk_norm_heads=True, qk_norm_across=True, norms=_POST_NORMS
+    ),
     "olmo3": Traits(
         qkv_bias=_BIAS,
         out_bias=_BIAS,
         qk_norm=True,
         qk_norm_heads=True,
+        qk_norm_across=True,
         norms=_POST_NORMS,
         windows=True,
         window=4096,
@@ -105,6 +108,7 @@ TRAITS: dict[str, Traits] = {
         head_dim=128,
         qk_norm=True,
         qk_norm_heads=True,
+        qk_norm_across=True,
         experts=Experts(number_default=256, top_k_default=8, correction=True),
     ),
     "olmoe": Traits(
@@ -112,6 +116,7 @@ TRAITS: dict[str, Traits] = {
         out_bias=_BIAS,
         qk_norm=True,
         qk_norm_heads=True,
+        qk_norm_across=True,
         experts=Experts(number_default=64, top_k_default=8),
     ),
     "phimoe": Traits(
