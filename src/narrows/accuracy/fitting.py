@@ -65,6 +65,7 @@ def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
     """
     given = list(cases)
     clean = [case for case in given if case.teaches]
+    apart = [case for case in given if case.teaches_runtime]
     known = {name: _prior(engine, name) for name in PRIORS}
 
     def learn(
@@ -79,12 +80,12 @@ def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
             known[name] = _learnt(engine, name, found)
 
     for name in ("runtime_bytes", "runtime_bytes_whole_prompts"):
-        learn(name, _outside(name), [case for case in given if case.teaches_runtime])
+        learn(name, _outside(name), apart)
     for sampler in ("sort", "triton", "flashinfer"):
         learn(f"sampler_{sampler}_bytes_per_logit", _per_logit(sampler))
     learn("runtime_bytes_rocm", _rocm)
     learn("vision_copies", _vision_copies)
-    learn("forward_copies", _forward_copies)
+    learn("forward_copies", _forward_copies, apart)
     learn("expert_copies", _expert_copies)
     learn("reserved_bytes", _reserved)
     learn("runtime_bytes_parallel", _parallel_runtime)
@@ -204,7 +205,7 @@ def _graphs(case: Case, known: Coefficients) -> float:
 def _per_logit(sampler: str) -> Callable[[Case, Coefficients], float | None]:
     def observe(case: Case, known: Coefficients) -> float | None:
         deployment = case.deployment
-        if sampler_of(deployment) != sampler:
+        if sampler_of(deployment) != sampler or case.one_rank_samples:
             return None
         moments = peak(deployment, known)
         if moments.sampling < 1.5 * max(moments.forward, moments.vision):
@@ -242,6 +243,11 @@ def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, flo
 def _forward_copies(case: Case, known: Coefficients) -> float | None:
     if case.deployment.count > 1 and case.record.activation_bytes is None:
         return None
+    if case.few_sequences and not has_experts(case.deployment):
+        # so few that sampling them is no peak
+        step = case.deployment.max_num_batched_tokens * (case.deployment.dtype.bits // 8)
+        dense = step * max(dense_elements(layer, case.deployment) for layer, _ in case.deployment.model.kinds)
+        return (case.record.activation_bytes or 0) / dense
     parts = _forward(case, known, experts=False)
     return parts and parts[2] / parts[0]
 

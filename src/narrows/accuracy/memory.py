@@ -196,7 +196,7 @@ def _weights_of(one: Predicted, method: str) -> tuple[float, float] | None:
 
 def _activations_of(one: Predicted, method: str) -> tuple[float, float] | None:
     record = one.case.record
-    if record.activation_bytes is None or method == METHODS[1]:
+    if record.activation_bytes is None or method == METHODS[1] or one.case.one_rank_samples:
         return None
     if method == "narrows":
         return float(one.start.reserve.activations), float(record.activation_bytes)

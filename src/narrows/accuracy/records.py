@@ -95,17 +95,33 @@ class Case(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def pool_bytes(self) -> int | None:
-        """Bytes for KV cache per device as reported, or as the blocks come to that older versions report instead."""
+        """Bytes for KV cache per device as reported, or as the blocks come to that older versions report instead.
+
+        Where one of several ranks samples, bytes may be of another one, and blocks are of the one that decides.
+        """
         one = self.record
-        if one.kv_bytes is not None or not self.deployment.engine.whole_prompts:
+        if not self.deployment.engine.whole_prompts or (one.kv_bytes is not None and not self.one_rank_samples):
             return one.kv_bytes
         blocks = one.gpu_blocks if one.gpu_blocks is not None else (one.kv_tokens or 0) // _BLOCK or None
-        return None if blocks is None or blocks < 0 else blocks * paging(self.deployment).block_bytes
+        if blocks is None or blocks < 0:
+            return one.kv_bytes
+        found = blocks * paging(self.deployment).block_bytes
+        return found if one.kv_bytes is None else min(found, one.kv_bytes)
 
     @cached_property
     def reason(self) -> Text | None:
         """Why the run differs from what its settings say, by rule; None where nothing is known."""
         return reason_of(self)
+
+    @property
+    def few_sequences(self) -> bool:
+        """Whether its activations are those of fewer sequences than the default, which no setting states."""
+        return _fewer_sequences(self)
+
+    @property
+    def one_rank_samples(self) -> bool:
+        """Whether only one of several ranks samples, as on vLLM's V0: the activations of a log may be another's."""
+        return self.deployment.engine.whole_prompts and self.deployment.tensor_parallel > 1
 
     @cached_property
     def teaches(self) -> bool:
@@ -283,7 +299,7 @@ def _another_share(case: Case) -> bool:
 
 def _fewer_sequences(case: Case) -> bool:
     record, deployment = case.record, case.deployment
-    if record.activation_bytes is None or record.max_num_seqs is not None:
+    if record.activation_bytes is None or record.max_num_seqs is not None or case.one_rank_samples:
         return False
     # even a fused sampler holds 12 bytes a logit of a full batch, and one that sorts 27
     least = 13 if sampler_of(deployment) == "sort" else 6
