@@ -107,7 +107,7 @@ def test_the_intervals_hold_most_values_and_are_narrow() -> None:
     assert interval.median_width < 0.065
     many = [one for one in board().intervals if one.n >= 10]
     assert len(many) >= 2
-    assert all(one.coverage >= 0.65 for one in many)  # of 13 to 22 values each: 80 % less twice the noise is less
+    assert all(one.coverage >= 0.6 for one in many)  # of 13 to 22 values each: 0.8 less twice the noise of 16
     assert sum(one.n for one in board().intervals) == interval.n
 
 

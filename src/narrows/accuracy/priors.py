@@ -37,6 +37,13 @@ PRIORS = {
     "nccl_bytes_per_peer": (320.0 * MIB, "B", 64.0 * MIB, 1024.0 * MIB, "assumed"),
     "graph_bytes_per_layer": (0.125 * MIB, "B", 0.06 * MIB, 0.3 * MIB, "assumed"),
     "graph_bytes_per_layer_cut_experts": (0.25 * MIB, "B", 0.12 * MIB, 0.6 * MIB, "assumed"),
+    "graph_times_old_driver": (
+        3.34,
+        "times",
+        1.0,
+        5.5,
+        "vllm-project/vllm#5517: 3.8 GiB on A10G and L4 with drivers of CUDA 12.2 and 12.3, 1.14 with that of 12.4",
+    ),
     "context_bytes": (
         600.0 * MIB,
         "B",
@@ -63,6 +70,7 @@ VERSIONS = {
     "runtime_bytes_whole_prompts": "before 0.8",
     "reserved_bytes": "before 0.6.4",
     "graph_bytes_per_layer_cut_experts": "experts on several devices",
+    "graph_times_old_driver": "drivers before R550 (CUDA 12.4)",
     "nccl_bytes_per_peer": "before 0.11.1",
     "nvlink_bytes_per_peer": "from 0.18, on Hopper and newer",
     "reserve_error": "from 0.8: one NVIDIA device, text alone",

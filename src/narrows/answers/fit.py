@@ -15,7 +15,7 @@ from narrows.answers.serve import serve_command
 from narrows.answers.verdict import Starts, Verdict, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
 from narrows.hardware import cheapest, find_accelerator
-from narrows.memory import Capacity, Ledger, capacity, growth, ledger, reserve, start
+from narrows.memory import Capacity, Ledger, Reserve, capacity, growth, ledger, reserve, start
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
@@ -49,8 +49,8 @@ class Candidate(msgspec.Struct, frozen=True):
     flight that windows keep. serve_command: the engine's own command, with the first mend where it needs one.
     terms: bytes per device on the binding rank, for `batch` sequences of `length` tokens. max_batch: sequences of
     that length; max_length: tokens each of `max_length_batch` sequences can have, the model's limit at most.
-    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval. log: lines of the engine's log
-    that state its pools (SGLang).
+    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval. cuda_graphs: bytes per device,
+    with the interval that drivers make. log: lines of the engine's log that state its pools (SGLang).
     """
 
     gpu: str
@@ -79,6 +79,7 @@ class Candidate(msgspec.Struct, frozen=True):
     paged_bytes_per_sequence: int
     serve_command: str
     kv_cache_available: Quantity
+    cuda_graphs: Quantity
     max_concurrency: float
     rule_of_thumb: RuleOfThumb
     usd_per_hour: float | None
@@ -359,6 +360,7 @@ def _candidate(
         paged_bytes_per_sequence=room.pages.request_bytes(deployment.max_length),
         serve_command=serve_command(deployment, options, pasted, mends[0].change if mends else "", load),
         kv_cache_available=begun.kv,
+        cuda_graphs=_graphs(begun.reserve),
         max_concurrency=round(room.concurrency, 4),
         rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable - deployment.memory_in_use),
         usd_per_hour=price.usd_per_hour if price else None,
@@ -372,6 +374,13 @@ def _candidate(
         other_mends=mends[1:],
         log=_log(deployment, room),
     )
+
+
+def _graphs(kept: Reserve) -> Quantity:
+    """Bytes of graphs; an interval where there is one."""
+    if not kept.graphs_high:
+        return Quantity(kept.graphs, "B", "predicted" if kept.graphs else "exact")
+    return Quantity(kept.graphs, "B", "predicted", kept.graphs_low, kept.graphs_high)
 
 
 def _log(deployment: Deployment, room: Capacity) -> tuple[str, ...]:

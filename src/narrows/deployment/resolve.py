@@ -66,6 +66,8 @@ class Deployment(msgspec.Struct, frozen=True):
     """Replicas of all but the experts, each with sequences of its own and `tensor_parallel` ranks."""
     memory_in_use: int = 0
     """Bytes of each device that other processes hold when the engine starts."""
+    driver: int | None = None
+    """Major version of the device's driver, where it is known."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -119,6 +121,7 @@ def deploy(
     attention_data_parallel: int = 1,
     memory_in_use: int | None = None,
     engine_core: str | None = None,
+    driver: int | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -131,6 +134,7 @@ def deploy(
     SGLang: tokens of a page, and of its pool at most. expert_parallel, attention_data_parallel: see `Deployment`.
     memory_in_use: bytes of each device that others hold when the engine starts. engine_core: `V0` or `V1`, of versions
     of vLLM that have both (its VLLM_USE_V1); None: the one that the version takes by itself.
+    driver: major version of the driver, on which the memory of CUDA graphs depends.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -237,6 +241,7 @@ def deploy(
         expert_parallel=expert_parallel,
         attention_data_parallel=attention_data_parallel,
         memory_in_use=_in_use(memory_in_use, usable),
+        driver=driver,
         **chosen,
     )
 
