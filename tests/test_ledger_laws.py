@@ -187,3 +187,28 @@ def test_graphs_take_more_by_layer_and_where_experts_are_cut() -> None:
     assert [name.endswith("cut_experts") for name in names.values()] == [False, False, False, True]
     small, large = (reserve(on("h200-sxm", name, engine="vllm==0.22")).graphs for name in ("qwen3-0.6b", "qwen3-32b"))
     assert large / small == pytest.approx(64 / 28, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "tp", "more"),
+    [
+        ("h200-sxm", "0.10.2", 2, 1.1),
+        ("h100-sxm", "0.10.2", 4, 1.1),
+        ("h100-sxm", "0.18", 4, 1.1),
+        ("rtx-pro-6000-blackwell-server", "0.18", 4, 3.6),
+        ("h100-sxm", "0.20", 4, 0.0),
+    ],
+)
+def test_kernels_of_gated_delta_layers_take_memory_outside_the_allocator(
+    gpu: str, version: str, tp: int, more: float
+) -> None:
+    """Qwen3-Next on 0.10.2: 1.38 GiB on two H200, 1.84 on four H100 (vllm-project/vllm#24881)."""
+    model = "Qwen3-Next-80B-A3B-Instruct"
+    one = on(gpu, model, engine=f"vllm=={version}", tensor_parallel=tp, max_length=8192)
+    found = reserve(one)
+    other = reserve(on(gpu, "Qwen3-30B-A3B", engine=f"vllm=={version}", tensor_parallel=tp, max_length=8192))
+    assert (found.runtime - other.runtime) / GIB == pytest.approx(more, abs=0.02)
+    assert any("gated-delta" in str(text) for text in found.basis)
+    if version == "0.10.2":
+        assert found.runtime / GIB == pytest.approx({2: 1.38, 4: 1.84}[tp], rel=0.2)
+    assert found.high - found.low > other.high - other.low

@@ -58,6 +58,7 @@ class _Facts(msgspec.Struct, frozen=True):
     first_core: tuple[Since[tuple[FallsBack, ...]], ...]
     aligned_latent: tuple[Since[bool], ...]
     materializes_latent: tuple[Since[bool], ...]
+    delta_kernels: tuple[Since[Literal["none", "first", "tuned", "late"]], ...]
     experts_at_once: tuple[Since[int], ...]
     experts_padded_to: tuple[Since[int], ...]
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
@@ -99,6 +100,7 @@ _BY_VERSION = (
     "first_core",
     "aligned_latent",
     "materializes_latent",
+    "delta_kernels",
     "experts_at_once",
     "experts_padded_to",
     "scheduler_defaults",

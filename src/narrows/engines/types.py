@@ -64,6 +64,7 @@ class Engine(msgspec.Struct, frozen=True):
     tokens_within_sequences: the default step has at most max_num_seqs × max_model_len tokens. sequences_within_tokens:
         by default no more sequences run than a step has tokens; versions without refuse a smaller step.
     tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
+    delta_kernels: which kernels run gated-delta layers, by what they take outside the allocator.
     experts_at_once: tokens that fused experts take at once of a longer step; 0: all.
     experts_padded_to: rows that each expert of a rank is filled up to where weights are FP8 in blocks, used or not, and
         its weights are read; 0: only experts with rows cost anything.
@@ -104,6 +105,7 @@ class Engine(msgspec.Struct, frozen=True):
     captures_follow_sequences: bool = True
     tokens_within_sequences: bool = False
     sequences_within_tokens: bool = False
+    delta_kernels: Literal["none", "first", "tuned", "late"] = "none"
     experts_at_once: int = 0
     experts_padded_to: int = 0
 

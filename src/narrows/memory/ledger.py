@@ -16,6 +16,7 @@ from narrows.memory.activations import (
     peak,
     vision_bytes,
 )
+from narrows.memory.delta import delta_note, delta_term
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
@@ -74,6 +75,8 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     moments = peak(deployment, known)
     cached = int(known["reserved_bytes"].value) if deployment.engine.counts_reserved else 0
     runtime, runtime_basis = _runtime(deployment, known)
+    delta = delta_term(deployment, known)
+    runtime += int(delta.value) if delta is not None else 0
     per_layer = known[graph_name(deployment)]
     each = per_layer.value * layers_of(deployment)
     old = known["graph_times_old_driver"].value if old_driver(deployment) else 1.0
@@ -87,6 +90,9 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         scale *= UNMEASURED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
     basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
+    if delta is not None:
+        least, most = int(least + delta.low - delta.value), int(most + delta.high - delta.value)
+        basis.append(delta_note(delta))
     if cached:
         basis.append(
             Text(
