@@ -66,6 +66,8 @@ class Deployment(msgspec.Struct, frozen=True):
     """Replicas of all but the experts, each with sequences of its own and `tensor_parallel` ranks."""
     memory_in_use: int = 0
     """Bytes of each device that other processes hold when the engine starts."""
+    usable_more: int = 0
+    """Bytes per device that other systems report beyond `usable`; 0 where they agree."""
     driver: int | None = None
     """Major version of the device's driver, where it is known."""
     assumptions: tuple[Text, ...] = ()
@@ -242,6 +244,7 @@ def deploy(
         attention_data_parallel=attention_data_parallel,
         memory_in_use=_in_use(memory_in_use, usable),
         driver=driver,
+        usable_more=max(0, (accelerator.usable_most_bytes or 0) - usable) if device_memory is None else 0,
         **chosen,
     )
 
@@ -317,6 +320,17 @@ def _usable(accelerator: Accelerator, given: int | None, assumptions: list[Text]
     usable, kind, basis = accelerator.usable
     if kind == "assumed":
         assumptions.append(Text("usable memory of {gpu} is assumed: {basis}", gpu=accelerator.name, basis=basis))
+    if accelerator.usable_most_bytes is not None:
+        assumptions.append(
+            Text(
+                "usable memory of {gpu} is taken as {least}, the least that systems report; others report up to "
+                "{most} ({source})",
+                gpu=accelerator.name,
+                least=binary(usable),
+                most=binary(accelerator.usable_most_bytes),
+                source=accelerator.usable_source,
+            )
+        )
     return usable
 
 

@@ -75,6 +75,8 @@ __all__ = [
     "resolve_version",
 ]
 
+_RUN_LLAMA = ("ollama", "lmstudio", "lm-studio", "koboldcpp", "llamafile", "llama-cpp-python", "jan", "gpt4all")
+"""Programs that serve models by llama.cpp inside."""
 ENGINES = ("vllm", "sglang", "llama.cpp")
 _BY_VERSION = (
     "gpu_memory_utilization",
@@ -147,6 +149,8 @@ def find_engine(text: str) -> Engine:
     """
     found = re.match(r"([a-z._-]*[a-z])\s*(==|>=|<=|~=|!=|>|<|=)?\s*(.*)$", text.strip().lower())
     name, sign, written = (found[1], found[2], found[3].strip()) if found else (text.strip(), None, "")
+    if name in _RUN_LLAMA:
+        raise BadInput("{name} runs llama.cpp: use --engine llama.cpp", name=name)
     if name not in ENGINES:
         raise BadInput("engine '{name}' is not known; narrows knows: {known}", name=name[:40], known=", ".join(ENGINES))
     if name == "llama.cpp":

@@ -137,7 +137,8 @@ def _profiled(deployment: Deployment, kept: Reserve, known: Coefficients) -> int
 def _interval(deployment: Deployment, pool: int, kept: Reserve) -> Quantity:
     if deployment.kv_cache_bytes is not None:
         return Quantity(pool, "B", "exact" if pool >= 0 else "predicted")
-    return Quantity(pool, "B", "predicted", pool + kept.claimed - kept.high, pool + kept.claimed - kept.low)
+    more = int(deployment.usable_more * deployment.utilization)
+    return Quantity(pool, "B", "predicted", pool + kept.claimed - kept.high, pool + kept.claimed - kept.low + more)
 
 
 def predicted_kv(deployment: Deployment) -> Quantity:
