@@ -20,7 +20,6 @@ from narrows.memory.activations import (
     graphs_inside,
     has_experts,
     peak,
-    prompts_cut,
     sampler_of,
     vision_bytes,
 )
@@ -64,25 +63,29 @@ def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
     later ones use earlier ones: runtime, samplers, forward, experts, what is reserved beside, runtime of several
     devices, NCCL, graphs. Cases with a reason of their own to differ (`reason_of`) are left out.
     """
-    clean = [case for case in cases if case.teaches]
+    given = list(cases)
+    clean = [case for case in given if case.teaches]
+    apart = [case for case in given if case.teaches_runtime]
     known = {name: _prior(engine, name) for name in PRIORS}
 
-    def learn(name: str, observe: Callable[[Case, Coefficients], float | None]) -> None:
+    def learn(
+        name: str, observe: Callable[[Case, Coefficients], float | None], teachers: Sequence[Case] = clean
+    ) -> None:
         found = [
             Seen(case.record.origin, case.record.id, value)
-            for case in clean
+            for case in teachers
             if (value := observe(case, known)) is not None and value > 0
         ]
         if found:
             known[name] = _learnt(engine, name, found)
 
     for name in ("runtime_bytes", "runtime_bytes_whole_prompts"):
-        learn(name, _outside(name))
+        learn(name, _outside(name), apart)
     for sampler in ("sort", "triton", "flashinfer"):
         learn(f"sampler_{sampler}_bytes_per_logit", _per_logit(sampler))
     learn("runtime_bytes_rocm", _rocm)
     learn("vision_copies", _vision_copies)
-    learn("forward_copies", _forward_copies)
+    learn("forward_copies", _forward_copies, apart)
     learn("expert_copies", _expert_copies)
     learn("reserved_bytes", _reserved)
     learn("runtime_bytes_parallel", _parallel_runtime)
@@ -202,7 +205,7 @@ def _graphs(case: Case, known: Coefficients) -> float:
 def _per_logit(sampler: str) -> Callable[[Case, Coefficients], float | None]:
     def observe(case: Case, known: Coefficients) -> float | None:
         deployment = case.deployment
-        if sampler_of(deployment) != sampler or prompts_cut(deployment):
+        if sampler_of(deployment) != sampler or case.one_rank_samples:
             return None
         moments = peak(deployment, known)
         if moments.sampling < 1.5 * max(moments.forward, moments.vision):
@@ -238,8 +241,13 @@ def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, flo
 
 
 def _forward_copies(case: Case, known: Coefficients) -> float | None:
-    if case.deployment.count > 1:
+    if case.deployment.count > 1 and case.record.activation_bytes is None:
         return None
+    if case.few_sequences and not has_experts(case.deployment):
+        # so few that sampling them is no peak
+        step = case.deployment.max_num_batched_tokens * (case.deployment.dtype.bits // 8)
+        dense = step * max(dense_elements(layer, case.deployment) for layer, _ in case.deployment.model.kinds)
+        return (case.record.activation_bytes or 0) / dense
     parts = _forward(case, known, experts=False)
     return parts and parts[2] / parts[0]
 

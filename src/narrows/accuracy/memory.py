@@ -67,14 +67,14 @@ class Memo(msgspec.Struct, frozen=True):
 def calibrated(cases: Sequence[Case], memo: Memo | None = None) -> Coefficients:
     """Coefficients fitted on these cases, with an interval from errors on sources left out among them."""
     memo = Memo() if memo is None else memo
-    taught = [case for case in cases if case.teaches]
+    taught = [case for case in cases if case.teaches_runtime]
     key = tuple(case.record.id for case in taught)
     if key not in memo.calibrated:
         errors = [
             Missed(error_name(case.deployment), origin, error)
             for origin, held in _by_origin(taught).items()
             for case in held
-            if (error := error_of(case, _fitted(taught, origin, memo))) is not None
+            if case.teaches and (error := error_of(case, _fitted(taught, origin, memo))) is not None
         ]
         memo.calibrated[key] = with_error(_fitted(taught, "", memo), errors)
     return memo.calibrated[key]
@@ -196,7 +196,7 @@ def _weights_of(one: Predicted, method: str) -> tuple[float, float] | None:
 
 def _activations_of(one: Predicted, method: str) -> tuple[float, float] | None:
     record = one.case.record
-    if record.activation_bytes is None or method == METHODS[1]:
+    if record.activation_bytes is None or method == METHODS[1] or one.case.one_rank_samples:
         return None
     if method == "narrows":
         return float(one.start.reserve.activations), float(record.activation_bytes)

@@ -12,7 +12,7 @@ from narrows.deployment import Deployment, deploy
 from narrows.engines.version import parse_version
 from narrows.hardware import find_accelerator
 from narrows.hardware.catalogue import accelerator_ids
-from narrows.memory.activations import dense_elements, prompts_cut
+from narrows.memory.activations import dense_elements, sampler_of
 from narrows.memory.paging import paging
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import shards
@@ -95,17 +95,33 @@ class Case(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def pool_bytes(self) -> int | None:
-        """Bytes for KV cache per device as reported, or as the blocks come to that older versions report instead."""
+        """Bytes for KV cache per device as reported, or as the blocks come to that older versions report instead.
+
+        Where one of several ranks samples, bytes may be of another one, and blocks are of the one that decides.
+        """
         one = self.record
-        if one.kv_bytes is not None or not self.deployment.engine.whole_prompts:
+        if not self.deployment.engine.whole_prompts or (one.kv_bytes is not None and not self.one_rank_samples):
             return one.kv_bytes
         blocks = one.gpu_blocks if one.gpu_blocks is not None else (one.kv_tokens or 0) // _BLOCK or None
-        return None if blocks is None or blocks < 0 else blocks * paging(self.deployment).block_bytes
+        if blocks is None or blocks < 0:
+            return one.kv_bytes
+        found = blocks * paging(self.deployment).block_bytes
+        return found if one.kv_bytes is None else min(found, one.kv_bytes)
 
     @cached_property
     def reason(self) -> Text | None:
         """Why the run differs from what its settings say, by rule; None where nothing is known."""
         return reason_of(self)
+
+    @property
+    def few_sequences(self) -> bool:
+        """Whether its activations are those of fewer sequences than the default, which no setting states."""
+        return _fewer_sequences(self)
+
+    @property
+    def one_rank_samples(self) -> bool:
+        """Whether only one of several ranks samples, as on vLLM's V0: the activations of a log may be another's."""
+        return self.deployment.engine.whole_prompts and self.deployment.tensor_parallel > 1
 
     @cached_property
     def teaches(self) -> bool:
@@ -115,6 +131,13 @@ class Case(msgspec.Struct, frozen=True, dict=True):
         pool = one.kv_bytes if one.version_inferred else self.pool_bytes
         sizes = (pool, one.activation_bytes, one.non_torch_bytes, one.graph_bytes, one.graph_estimate_bytes)
         return any(size is not None for size in sizes) and self.reason is None
+
+    @cached_property
+    def teaches_runtime(self) -> bool:
+        """Whether what its process takes outside the allocator is as on other runs, whatever its activations are."""
+        return self.teaches or (
+            self.record.non_torch_bytes is not None and beside(self) is None and _other_sequences(self) is not None
+        )
 
 
 _BLOCK = 16
@@ -216,10 +239,9 @@ def reason_of(case: Case) -> Text | None:
         return Text("the experts run by the Marlin kernels, which keep them wider than this device's usual ones")
     if unsettled(case):
         return Text("the same command on the same machine started at one time and failed at another")
-    if _fewer_sequences(case):
-        return Text("activations are those of fewer sequences than this version's default, and no limit is stated")
-    if _more_sequences(case):
-        return Text("activations are those of more sequences than this version's default, and no limit is stated")
+    other = _other_sequences(case)
+    if other is not None:
+        return other
     if _another_share(case):
         return Text("the cache is larger than the usual share holds beside the weights, and no other share is stated")
     version = parse_version(record.version or "")
@@ -227,6 +249,14 @@ def reason_of(case: Case) -> Text | None:
         return Text("the version is older than the oldest whose facts are known, which are taken")
     if record.version is None:
         return Text("the version is not stated; the newest known is taken")
+    return None
+
+
+def _other_sequences(case: Case) -> Text | None:
+    if _fewer_sequences(case):
+        return Text("activations are those of fewer sequences than this version's default, and no limit is stated")
+    if _more_sequences(case):
+        return Text("activations are those of more sequences than this version's default, and no limit is stated")
     return None
 
 
@@ -269,10 +299,11 @@ def _another_share(case: Case) -> bool:
 
 def _fewer_sequences(case: Case) -> bool:
     record, deployment = case.record, case.deployment
-    if record.activation_bytes is None or record.max_num_seqs is not None or prompts_cut(deployment):
+    if record.activation_bytes is None or record.max_num_seqs is not None or case.one_rank_samples:
         return False
-    # even a fused sampler holds 12 bytes a logit of a full batch
-    return record.activation_bytes < 6 * deployment.max_num_seqs * deployment.model.vocab
+    # even a fused sampler holds 12 bytes a logit of a full batch, and one that sorts 27
+    least = 13 if sampler_of(deployment) == "sort" else 6
+    return record.activation_bytes < least * deployment.max_num_seqs * deployment.model.vocab
 
 
 def _more_sequences(case: Case) -> bool:

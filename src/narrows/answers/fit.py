@@ -15,7 +15,7 @@ from narrows.answers.serve import serve_command
 from narrows.answers.verdict import Starts, Verdict, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
 from narrows.hardware import cheapest, find_accelerator
-from narrows.memory import Capacity, Ledger, capacity, growth, ledger, reserve, start
+from narrows.memory import Capacity, Ledger, Reserve, capacity, growth, ledger, reserve, start
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
@@ -49,8 +49,8 @@ class Candidate(msgspec.Struct, frozen=True):
     flight that windows keep. serve_command: the engine's own command, with the first mend where it needs one.
     terms: bytes per device on the binding rank, for `batch` sequences of `length` tokens. max_batch: sequences of
     that length; max_length: tokens each of `max_length_batch` sequences can have, the model's limit at most.
-    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval. log: lines of the engine's log
-    that state its pools (SGLang).
+    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval. cuda_graphs: bytes per device,
+    with the interval that drivers make. log: lines of the engine's log that state its pools (SGLang).
     """
 
     gpu: str
@@ -79,6 +79,7 @@ class Candidate(msgspec.Struct, frozen=True):
     paged_bytes_per_sequence: int
     serve_command: str
     kv_cache_available: Quantity
+    cuda_graphs: Quantity
     max_concurrency: float
     rule_of_thumb: RuleOfThumb
     usd_per_hour: float | None
@@ -92,11 +93,12 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Fit(Answer, frozen=True, kw_only=True):
-    """The answer of `fit`."""
+    """The answer of `fit`. warnings: what of the question was left out of it and may change the figures."""
 
     schema: str = "narrows.fit/1"
     model: ModelFacts
     candidates: tuple[Candidate, ...]
+    warnings: tuple[Text, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -133,6 +135,7 @@ _DEPLOY = {
     "swa_full": "swa_full",
     "page_size": "page_size",
     "max_total_tokens": "max_total_tokens",
+    "engine_core": "engine_core",
 }
 """Parameters of `deploy` → options of `fit`."""
 
@@ -202,6 +205,7 @@ def fit(
         "swa_full": swa_full,
         "page_size": page_size,
         "max_total_tokens": max_total_tokens,
+        "engine_core": None,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
@@ -209,10 +213,11 @@ def fit(
         raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
     command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said)
     notes: list[Text] = []
+    warnings: list[Text] = []
     pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
-        said = {**pasted_options(pasted, notes), **said}
+        said = {**pasted_options(pasted, notes, warnings), **said}
     wanted = {**asked, **said}
     batch = wanted["batch"]
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
@@ -255,6 +260,7 @@ def fit(
         command=command,
         model=model_facts(spec, first.max_length, first.kv),
         candidates=candidates,
+        warnings=tuple(warnings),
         assumptions=(*_assumptions(spec, deployments, prompt is None, given), *notes),
         sources=_sources(spec, deployments, candidates),
     )
@@ -356,6 +362,7 @@ def _candidate(
         paged_bytes_per_sequence=room.pages.request_bytes(deployment.max_length),
         serve_command=serve_command(deployment, options, pasted, mends[0].change if mends else "", load),
         kv_cache_available=begun.kv,
+        cuda_graphs=_graphs(begun.reserve),
         max_concurrency=round(room.concurrency, 4),
         rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable - deployment.memory_in_use),
         usd_per_hour=price.usd_per_hour if price else None,
@@ -369,6 +376,13 @@ def _candidate(
         other_mends=mends[1:],
         log=_log(deployment, room),
     )
+
+
+def _graphs(kept: Reserve) -> Quantity:
+    """Bytes of graphs; an interval where there is one."""
+    if not kept.graphs_high:
+        return Quantity(kept.graphs, "B", "predicted" if kept.graphs else "exact")
+    return Quantity(kept.graphs, "B", "predicted", kept.graphs_low, kept.graphs_high)
 
 
 def _log(deployment: Deployment, room: Capacity) -> tuple[str, ...]:

@@ -35,9 +35,19 @@ def read_pasted(text: str) -> EngineCommand | None:
     return command
 
 
-def pasted_options(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
-    """The options of a pasted command that `fit` has too; what it leaves out is said."""
+def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Text]) -> dict[str, Any]:
+    """The options of a pasted command that `fit` has too; what it leaves out is said, in warnings where it changes
+    memory.
+    """
     options = dict(command.options)
+    if command.unread:
+        warnings.append(
+            Text(
+                "flags of the command that narrows does not read and that may change memory: {flags}; the figures are "
+                "without them",
+                flags=", ".join(command.unread),
+            )
+        )
     if command.version:
         options["engine"] = f"{command.engine}=={command.version}"
     if options.get("max_len") == "auto":
@@ -49,5 +59,5 @@ def pasted_options(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
     options.pop("gpu_layers", None)
     for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
         if options.pop(name, None):
-            notes.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
+            warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
     return options

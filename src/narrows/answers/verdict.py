@@ -22,6 +22,7 @@ Starts = Literal[
     "fails at load",
     "fails at KV allocation",
     "fails at graph capture",
+    "starts, but may fail at graph capture",
     "fails: its share of the memory is not free",
 ]
 
@@ -41,6 +42,8 @@ def starts_of(deployment: Deployment, begun: Start, room: Capacity, load: int) -
     """What the engine does at its start, and under `load` sequences of the longest length."""
     if refuses(deployment.model, deployment.engine.name):
         return "fails at load"
+    if begun.stage == "started" and begun.graphs_may_fail and room.max_batch >= load:
+        return "starts, but may fail at graph capture"
     if begun.stage == "started":
         return "starts" if room.max_batch >= load else "starts, but will preempt at this load"
     failures: dict[str, Starts] = {

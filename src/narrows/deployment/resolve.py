@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from narrows.deployment.cache import cache_format
+from narrows.deployment.core import core_of, one_token_each, step_of, within_step
 from narrows.deployment.split import check_experts, check_split
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
@@ -66,6 +67,10 @@ class Deployment(msgspec.Struct, frozen=True):
     """Replicas of all but the experts, each with sequences of its own and `tensor_parallel` ranks."""
     memory_in_use: int = 0
     """Bytes of each device that other processes hold when the engine starts."""
+    usable_more: int = 0
+    """Bytes per device that other systems report beyond `usable`; 0 where they agree."""
+    driver: int | None = None
+    """Major version of the device's driver, where it is known."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -118,6 +123,8 @@ def deploy(
     expert_parallel: int = 1,
     attention_data_parallel: int = 1,
     memory_in_use: int | None = None,
+    engine_core: str | None = None,
+    driver: int | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -128,7 +135,9 @@ def deploy(
     device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
     kv_cache_dtype is a type of GGML: the type of values, and windows kept whole. page_size, max_total_tokens: of
     SGLang: tokens of a page, and of its pool at most. expert_parallel, attention_data_parallel: see `Deployment`.
-    memory_in_use: bytes of each device that others hold when the engine starts.
+    memory_in_use: bytes of each device that others hold when the engine starts. engine_core: `V0` or `V1`, of versions
+    of vLLM that have both (its VLLM_USE_V1); None: the one that the version takes by itself.
+    driver: major version of the driver, on which the memory of CUDA graphs depends.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -164,6 +173,18 @@ def deploy(
     check_experts(model, tp, expert_parallel, attention_data_parallel)
     assumptions += partitioned(model, tp, facts.name)
     usable = _usable(accelerator, device_memory, assumptions)
+    weights_dtype = _dtype(model, dtype, assumptions)
+    if facts.name == "vllm":
+        facts = core_of(
+            facts,
+            model,
+            accelerator,
+            dtype=weights_dtype,
+            kv=cache_format(model, kv_cache_dtype, weights_dtype),
+            pipeline_parallel=pp,
+            asked=engine_core,
+            assumptions=assumptions,
+        )
     defaults = facts.scheduler_default(usable, accelerator.name)
     chosen: dict[str, Any] = {}
     if facts.name == "sglang":
@@ -192,10 +213,9 @@ def deploy(
     if facts.name == "vllm" and max_num_batched_tokens is not None:
         step = whole("--max-num-batched-tokens", max_num_batched_tokens)
         if max_num_seqs is not None:
-            _one_token_each(sequences, step)
+            one_token_each(sequences, step)
         elif step < sequences:
-            sequences = _within(step, sequences, facts, assumptions)
-    weights_dtype = _dtype(model, dtype, assumptions)
+            sequences = within_step(step, sequences, facts, assumptions)
     return Deployment(
         model=model,
         accelerator=accelerator,
@@ -211,7 +231,7 @@ def deploy(
         max_num_seqs=sequences,
         max_num_batched_tokens=whole(
             "--max-num-batched-tokens",
-            facts.step_tokens(length, defaults, accelerator.compute_capability, sequences)
+            step_of(facts, model, accelerator, length, defaults, sequences)
             if max_num_batched_tokens is None
             else max_num_batched_tokens,
         ),
@@ -224,6 +244,8 @@ def deploy(
         expert_parallel=expert_parallel,
         attention_data_parallel=attention_data_parallel,
         memory_in_use=_in_use(memory_in_use, usable),
+        driver=driver,
+        usable_more=max(0, (accelerator.usable_most_bytes or 0) - usable) if device_memory is None else 0,
         **chosen,
     )
 
@@ -299,6 +321,17 @@ def _usable(accelerator: Accelerator, given: int | None, assumptions: list[Text]
     usable, kind, basis = accelerator.usable
     if kind == "assumed":
         assumptions.append(Text("usable memory of {gpu} is assumed: {basis}", gpu=accelerator.name, basis=basis))
+    if accelerator.usable_most_bytes is not None:
+        assumptions.append(
+            Text(
+                "usable memory of {gpu} is taken as {least}, the least that systems report; others report up to "
+                "{most} ({source})",
+                gpu=accelerator.name,
+                least=binary(usable),
+                most=binary(accelerator.usable_most_bytes),
+                source=accelerator.usable_source,
+            )
+        )
     return usable
 
 
@@ -349,34 +382,3 @@ def _dtype(model: ModelSpec, given: str, assumptions: list[Text]) -> Format:
             value=given[:40],
         )
     return wanted
-
-
-def _one_token_each(sequences: int, tokens: int) -> None:
-    """vLLM's SchedulerConfig refuses a step that does not hold a token of every sequence (all versions)."""
-    if tokens < sequences:
-        raise BadInput(
-            "--max-num-batched-tokens is {tokens}, less than --max-num-seqs {sequences}: vLLM refuses that; raise the "
-            "first or lower the second",
-            tokens=tokens,
-            sequences=sequences,
-        )
-
-
-def _within(tokens: int, sequences: int, engine: Engine, assumptions: list[Text]) -> int:
-    """Sequences that run at once where only a step of fewer tokens than that is given."""
-    if not engine.sequences_within_tokens:
-        raise BadInput(
-            "--max-num-batched-tokens is {tokens}, less than the {sequences} sequences that {engine} runs by itself, "
-            "which it refuses; add --max-num-seqs {tokens} or raise it",
-            tokens=tokens,
-            sequences=sequences,
-            engine=engine.label,
-        )
-    assumptions.append(
-        Text(
-            "max_num_seqs is taken as {tokens}: the engine lowers its own {sequences} to the tokens of a step",
-            tokens=tokens,
-            sequences=sequences,
-        )
-    )
-    return tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,7 @@ from narrows.units import GIB, binary, gib
 
 CONTEXT: Final = GIB
 """What a process's own context and libraries may hold before it loads anything; above it someone else holds memory."""
+_DRIVER: Final = re.compile(r"(\d{3})\.")
 _SAME_MEMORY: Final = 0.005
 """Logs print hundredths of a GiB, and drivers differ by some MiB."""
 
@@ -63,6 +65,7 @@ def deployed(
         else:
             made = _deploy(spec, device, options, said)
     if made is not None:
+        facts = made.engine
         said += [*made.model.assumptions, *made.assumptions]
     return Deployed(facts, spec, device, options, made, lacks, tuple(dict.fromkeys(said)))
 
@@ -213,6 +216,8 @@ def _options(seen: Observation, total: int | None, facts: Engine | None) -> dict
         "quantization": None if settings.quantization in (None, "none") else settings.quantization,
         "device_memory": total,
         "memory_in_use": _held(seen, total),
+        "driver": int(found[1]) if (found := _DRIVER.match(settings.driver or "")) else None,
+        "engine_core": settings.engine_core if settings.engine_core in ("V0", "V1") else None,
     }
 
 

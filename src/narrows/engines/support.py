@@ -45,7 +45,7 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def platform_of(device: Accelerator) -> str:
-    """`cuda`, `rocm`, `xpu`, `gaudi`, `tpu`, `neuron`, `metal`, `cpu` (x86) or `arm`: what engines call such a device."""
+    """`cuda`, `rocm`, `xpu`, `gaudi`, `tpu`, `neuron`, `metal`, `cpu` (x86) or `arm`: engines' word for the device."""
     if device.is_cpu:
         return "arm" if device.architecture.startswith("Neoverse") else "cpu"
     if device.vendor == "intel":

@@ -72,6 +72,7 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: all of its memory, as memory_basis says. memory_kind: `device` (its own), `unified` (shared with
         the host's processor; up to one of memory_options in GiB), `host` (a processor with the DRAM put into it).
     usable_bytes: what the runtime (CUDA, HIP) reports to a process; None where nobody measured it: see `usable`.
+        usable_most_bytes: the most, where systems differ, of which usable_bytes is the least.
     memory_bandwidth: bytes/s. fp32 … int4: dense peak FLOP/s (a multiply-add is 2), `peak(precision)` by name;
         on GeForce cards with accumulation in fp32.
     sram_bytes: shared memory and L1 of all multiprocessors (for NVIDIA from the size per SM), or the vendor's
@@ -97,6 +98,7 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
     compute_capability: str | None = None
     memory_options: tuple[int, ...] = ()
     usable_bytes: int | None = None
+    usable_most_bytes: int | None = None
     usable_kind: Kind = "measured"
     usable_source: str = ""
     fp32: float | None = None

@@ -27,6 +27,7 @@ class Start(msgspec.Struct, frozen=True):
     hold the graphs. started: none of these.
     kv: bytes per device for KV cache and state, 80 % interval; below 0 if weights and reserve exceed the share.
     exceeds: the cache that the share leaves exceeds what is free of the device, where the engine does not look before.
+    graphs_may_fail: it starts, but where graphs take as much as an old driver lets them, they find no room.
     blocks: pages of the pool. tokens: the "KV cache size" in tokens that this version's log would state.
     """
 
@@ -39,6 +40,7 @@ class Start(msgspec.Struct, frozen=True):
     shard: Shard
     pages: Any
     exceeds: bool = False
+    graphs_may_fail: bool = False
 
 
 def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
@@ -69,6 +71,13 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
         stage = "kv"
     elif deployment.graphs and not kept.graphs_inside and kept.graphs > _spare(deployment, share, kept, known):
         stage = "graphs"
+    may_fail = (
+        stage == "started"
+        and deployment.engine.name == "vllm"
+        and deployment.graphs
+        and not kept.graphs_inside
+        and kept.graphs_high > _spare(deployment, share, kept, known)
+    )
     return Start(
         stage=stage,
         weights=shard.weights + kept.tables,
@@ -79,6 +88,7 @@ def start(deployment: Deployment, given: Coefficients | None = None) -> Start:
         shard=shard,
         pages=pages,
         exceeds=exceeds,
+        graphs_may_fail=may_fail,
     )
 
 
@@ -127,7 +137,8 @@ def _profiled(deployment: Deployment, kept: Reserve, known: Coefficients) -> int
 def _interval(deployment: Deployment, pool: int, kept: Reserve) -> Quantity:
     if deployment.kv_cache_bytes is not None:
         return Quantity(pool, "B", "exact" if pool >= 0 else "predicted")
-    return Quantity(pool, "B", "predicted", pool + kept.claimed - kept.high, pool + kept.claimed - kept.low)
+    more = int(deployment.usable_more * deployment.utilization)
+    return Quantity(pool, "B", "predicted", pool + kept.claimed - kept.high, pool + kept.claimed - kept.low + more)
 
 
 def predicted_kv(deployment: Deployment) -> Quantity:

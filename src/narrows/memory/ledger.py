@@ -16,6 +16,7 @@ from narrows.memory.activations import (
     peak,
     vision_bytes,
 )
+from narrows.memory.delta import delta_note, delta_term
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
@@ -74,10 +75,14 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     moments = peak(deployment, known)
     cached = int(known["reserved_bytes"].value) if deployment.engine.counts_reserved else 0
     runtime, runtime_basis = _runtime(deployment, known)
+    delta = delta_term(deployment, known)
+    runtime += int(delta.value) if delta is not None else 0
     per_layer = known[graph_name(deployment)]
     each = per_layer.value * layers_of(deployment)
-    graphs = int((captures(deployment) + GRAPH_BASE) * each) if deployment.graphs else 0
+    old = known["graph_times_old_driver"].value if old_driver(deployment) else 1.0
+    graphs = int((captures(deployment) + GRAPH_BASE) * each * old) if deployment.graphs else 0
     inside = graphs_inside(deployment)
+    fewest, most_graphs, driver_basis = _graph_interval(deployment, known, graphs)
     estimated = moments.largest + cached + runtime + (graphs if inside else 0)
     tables = loaded_beside(deployment)
     error, scale = known[error_name(deployment)], spread(estimated)
@@ -85,6 +90,9 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         scale *= UNMEASURED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
     basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
+    if delta is not None:
+        least, most = int(least + delta.low - delta.value), int(most + delta.high - delta.value)
+        basis.append(delta_note(delta))
     if cached:
         basis.append(
             Text(
@@ -113,6 +121,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
                 where=Text("inside the engine's share") if inside else Text("on top of the engine's share"),
             )
         )
+        basis += driver_basis
     found = Reserve(
         moments.largest + cached,
         graphs,
@@ -122,8 +131,54 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         tables + max(0, int(estimated + error.low * scale + least)),
         tables + int(estimated + error.high * scale + most),
         tuple(basis),
+        graphs_low=fewest,
+        graphs_high=most_graphs,
     )
     return found if given is not None else _corrected(found, deployment)
+
+
+NEWER_DRIVER = 550
+"""Major version of the driver from which graphs take little (CUDA 12.4, vllm-project/vllm#5517)."""
+
+
+def driver_matters(deployment: Deployment) -> bool:
+    """Whether a driver can be old: versions with graphs in their share come with CUDA 13, which needs R580."""
+    return deployment.accelerator.vendor == "nvidia" and not deployment.engine.graphs_in_budget
+
+
+def old_driver(deployment: Deployment) -> bool:
+    """Whether the driver is known to be one that keeps more for graphs."""
+    return driver_matters(deployment) and deployment.driver is not None and deployment.driver < NEWER_DRIVER
+
+
+def _graph_interval(deployment: Deployment, known: Coefficients, graphs: int) -> tuple[int, int, list[Text]]:
+    """(least, most) that graphs take, and what is said of the driver."""
+    each, old = known[graph_name(deployment)], known["graph_times_old_driver"]
+    if not graphs or deployment.accelerator.vendor != "nvidia":
+        return graphs, graphs, []
+    least, most = int(graphs * each.low / each.value), graphs * each.high / each.value
+    if not driver_matters(deployment) or (deployment.driver or 0) >= NEWER_DRIVER:
+        return least, int(most), []
+    if deployment.driver is not None:
+        told = Text(
+            "graphs: {times} times as much with driver {driver} ({basis})",
+            times=old.value,
+            driver=deployment.driver,
+            basis=old.told,
+        )
+        return least, int(most), [told]
+    return (
+        least,
+        int(most * old.value),
+        [
+            Text(
+                "graphs: up to {times} times as much with a driver before {newer} ({basis})",
+                times=old.value,
+                newer=NEWER_DRIVER,
+                basis=old.told,
+            )
+        ],
+    )
 
 
 def _corrected(found: Reserve, deployment: Deployment) -> Reserve:

@@ -54,6 +54,8 @@ _UNKNOWN = (
 """Mixers whose pages no engine was seen to lay out."""
 
 
+_ALIGNED = 256
+"""Bytes at multiples of which versions that align rows of latents begin one."""
 _PADDED_HEAD = 256
 """Values of a head that versions without a cache of latents keep of keys, and as many of values."""
 
@@ -169,6 +171,8 @@ def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> lis
         if not token:
             continue
         latent, indexed = isinstance(mixer, LatentAttention), len(rows) > 2
+        if latent and deployment.engine.aligned_latent and deployment.accelerator.vendor == "nvidia":
+            token = -(-token // _ALIGNED) * _ALIGNED
         window, chunked = rows[0].window, rows[0].chunked
         found.append(
             LayerPages(

@@ -15,6 +15,7 @@ TERMS = ("weights", "kv_cache", "state", "activations", "graphs", "runtime", "ot
 def fit_report(answer: Fit) -> list[Part]:
     """All parts, in the order a person asks: does it fit, what fits, where do the bytes go, what would help."""
     parts: list[Part] = [Paragraph(_headline(answer), "heading")]
+    parts += [Paragraph(say(text), "bad") for text in answer.warnings]
     for one in answer.candidates:
         parts.append(
             Paragraph(f"{_label(one)}: {word(one.verdict)} — {say(one.reason)}", "good" if one.fits else "bad")
@@ -107,8 +108,16 @@ def _ledger(answer: Fit) -> Table:
         if name == "unclaimed":
             shares = "/".join(dict.fromkeys(f"{one.gpu_memory_utilization:g}" for one in answer.candidates))
             label = _("unclaimed (utilization {share})").format(share=shares)
-        rows.append((label, *(f"{getattr(one.terms, name) / GIB:.2f}" for one in answer.candidates)))
+        rows.append((label, *(_size(one, name) for one in answer.candidates)))
     return Table(columns, rows, strong=frozenset({len(rows) - 1}))
+
+
+def _size(one: Candidate, name: str) -> str:
+    """GiB of a term; of graphs with the interval that drivers make."""
+    size, graphs = f"{getattr(one.terms, name) / GIB:.2f}", one.cuda_graphs
+    if name != "graphs" or graphs.low is None or graphs.high is None:
+        return size
+    return f"{size} ({graphs.low / GIB:.2f}–{graphs.high / GIB:.2f})"
 
 
 def _engine(one: Candidate) -> list[Part]:

@@ -32,6 +32,7 @@ def word(code: str) -> str:
         "fails at load": _("fails at load"),
         "fails at KV allocation": _("fails at KV allocation"),
         "fails at graph capture": _("fails at graph capture"),
+        "starts, but may fail at graph capture": _("starts, but may fail at graph capture"),
         "fails: its share of the memory is not free": _("fails: its share of the memory is not free"),
         "embedding": _("embedding"),
         "head": _("head"),

@@ -136,7 +136,7 @@ def roofline(
     pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
-        options = {name: value for name, value in pasted_options(pasted, notes).items() if name in asked}
+        options = {name: value for name, value in pasted_options(pasted, notes, notes).items() if name in asked}
         said = {**options, **said}
     wanted = {**asked, **said}
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
