@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
 
 import msgspec
 
@@ -14,7 +13,7 @@ from narrows.answers.base import Answer, command_line
 from narrows.hardware.this_machine import machine_path, this_machine
 from narrows.measure.compute import BYTES, copies_of
 from narrows.measure.contention import Conditions, Watch
-from narrows.measure.decoder import Decoder, Point, Run
+from narrows.measure.decoder import Decoder, Point, Run, Runs
 from narrows.measure.limits import last_level_cache
 from narrows.measure.machine import chosen
 from narrows.measure.predict import Bound, Machine, Predicted, measured_here, predicted
@@ -123,29 +122,6 @@ class ModelMeasured(Answer, frozen=True, kw_only=True):
     drift: float
     median_error_now: float
     conditions: Conditions
-
-
-class Runs(Protocol):
-    """A decoder that can be run: see `measure.decoder.Decoder`."""
-
-    name: str
-    random: bool
-    library: Any
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of weights that a step reads."""
-
-    @property
-    def parameters(self) -> int:
-        """How many it has."""
-
-    @property
-    def applied(self) -> int:
-        """How many a token is multiplied by."""
-
-    def run(self, point: Point) -> Run:
-        """Run a point."""
 
 
 Building = Callable[[str, str, str], Runs]
