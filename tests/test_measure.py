@@ -770,3 +770,21 @@ def test_the_interval_of_a_curve_is_how_well_its_points_predict_each_other() -> 
     assert row is not None
     # the fake's curve turns once, between two rows; elsewhere it is straight
     assert 0.8 < row.low < 1 <= row.high < 1.05
+
+
+def test_memory_that_a_process_may_not_take_is_not_free(tmp_path: Path) -> None:
+    script = "from narrows.measure.limits import memory; print(memory()[1])"
+    most = 600 * MIB
+    done = subprocess.run(
+        ["sh", "-c", f'ulimit -v {most // 1024}; exec "$@"', "sh", sys.executable, "-c", script],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert 0 < int(done.stdout) < most
+
+
+def test_what_libraries_raise_where_memory_ends_is_a_sentence() -> None:
+    for error in (MemoryError("x"), OSError(errno.ENOMEM, "y"), RuntimeError("can't start new thread")):
+        with pytest.raises(BadInput, match="may take no more memory"), limits.enough_memory():
+            raise error
+    with pytest.raises(RuntimeError, match="sizes"), limits.enough_memory():
+        raise RuntimeError("sizes differ")

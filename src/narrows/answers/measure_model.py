@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
 
 import msgspec
 
@@ -14,12 +13,21 @@ from narrows.answers.base import Answer, command_line
 from narrows.hardware.this_machine import machine_path, this_machine
 from narrows.measure.compute import BYTES, copies_of
 from narrows.measure.contention import Conditions, Watch
-from narrows.measure.decoder import Decoder, Point, Run
+from narrows.measure.decoder import Decoder, Point, Run, Runs
 from narrows.measure.limits import last_level_cache
 from narrows.measure.machine import chosen
 from narrows.measure.predict import Bound, Machine, Predicted, measured_here, predicted
 from narrows.measure.timing import Pace, median, quantile, sample
-from narrows.measure.verdicts import Observed, agrees, growths, kernel_changes, observed, throughout, turning_rows
+from narrows.measure.verdicts import (
+    Observed,
+    agrees,
+    asked_of,
+    growths,
+    kernel_changes,
+    observed,
+    throughout,
+    turning_rows,
+)
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
 
@@ -114,29 +122,6 @@ class ModelMeasured(Answer, frozen=True, kw_only=True):
     drift: float
     median_error_now: float
     conditions: Conditions
-
-
-class Runs(Protocol):
-    """A decoder that can be run: see `measure.decoder.Decoder`."""
-
-    name: str
-    random: bool
-    library: Any
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of weights that a step reads."""
-
-    @property
-    def parameters(self) -> int:
-        """How many it has."""
-
-    @property
-    def applied(self) -> int:
-        """How many a token is multiplied by."""
-
-    def run(self, point: Point) -> Run:
-        """Run a point."""
 
 
 Building = Callable[[str, str, str], Runs]
@@ -295,7 +280,8 @@ def _growth(one: Ran, found: list[Ran]) -> float | None:
     if point.phase == "decode" and point.length != _shortest(found):
         return None
     series = _series(found, precision, point.phase)
-    return growths(_measured(series), kernel_changes(_expected(series)))[_rows(point)]
+    expected = _expected(series)
+    return growths(_measured(series), kernel_changes(expected), asked_of(expected))[_rows(point)]
 
 
 def _shortest(found: list[Ran]) -> int:
@@ -338,15 +324,15 @@ def _turnings(found: list[Ran]) -> Iterator[Turning]:
     for name in dict.fromkeys(one[0] for one in found):
         series = _series(found, name, "decode")
         expected = _expected(series)
-        changes = kernel_changes(expected)
+        changes, asked = kernel_changes(expected), asked_of(expected)
         times, forecast = _measured(series), {rows: one.time for rows, one in expected.items()}
         yield Turning(
             name,
             _shortest(found),
-            measured=turning_rows(times, changes),
-            predicted=turning_rows(forecast, changes),
-            measured_bound=throughout(times, changes),
-            predicted_bound=throughout(forecast, changes),
+            measured=turning_rows(times, changes, asked),
+            predicted=turning_rows(forecast, changes, asked),
+            measured_bound=throughout(times, changes, asked),
+            predicted_bound=throughout(forecast, changes, asked),
         )
 
 

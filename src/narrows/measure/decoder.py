@@ -7,7 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -42,6 +42,29 @@ class Run(msgspec.Struct, frozen=True):
 
     calls: Counter[Call]
     time: Sample
+
+
+class Runs(Protocol):
+    """A decoder that can be run: see `Decoder`."""
+
+    name: str
+    random: bool
+    library: Any
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights that a step reads."""
+
+    @property
+    def parameters(self) -> int:
+        """How many it has."""
+
+    @property
+    def applied(self) -> int:
+        """How many a token is multiplied by."""
+
+    def run(self, point: Point) -> Run:
+        """Run a point."""
 
 
 def settings_of(source: str) -> tuple[dict[str, Any], bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -97,10 +96,9 @@ def run(
     Raises BadInput where the files cannot be read (any more).
     """
     try:
-        return _run(source, wanted, rounds, ranks, device, seconds, told, clock, read)
-    except (MemoryError, OSError) as error:
-        if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:
-            raise BadInput("loading cannot be measured: this process may take no more memory") from None
+        with limits.enough_memory():
+            return _run(source, wanted, rounds, ranks, device, seconds, told, clock, read)
+    except OSError as error:
         raise BadInput(
             "'{path}' could not be read to its end: {reason}",
             path=source.paths[0][-100:],

@@ -23,14 +23,18 @@ REACHED = 0.6
 """Share of the measured peak or bandwidth from which on work is taken to be bounded by it."""
 
 
+TOLD = 0.5
+"""How much faster FLOPs must grow than bytes for growth to tell which of them bounds."""
+Asked = Mapping[int, tuple[float, float]]
+"""Rows → bytes and FLOPs that they ask for."""
 LOST = 0.2
 """Share of a step's time that a change of kernel must explain to count as one: twice what repeats may differ by."""
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """What a time says by itself. growth: the power of the rows it grows with around here (1: linear); None where
-    no other time of its kernel is known and the share of peak and bandwidth that is reached decides. bound: None where
-    it is in between.
+    """What a time says by itself. growth: the power of the rows that it grows with around here, from 0 (as its
+    bytes do) to 1 (as its FLOPs do); None where no other time of its kernel is known and the share of peak and
+    bandwidth that is reached decides. bound: None where it is in between.
     """
 
     growth: float | None
@@ -52,11 +56,20 @@ def kernel_changes(expected: Mapping[int, Predicted]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def growths(times: Mapping[int, float], changes: Collection[int] = ()) -> dict[int, float | None]:
+def asked_of(expected: Mapping[int, Predicted]) -> Asked:
+    """What is asked for by rows, from what is predicted for each number of rows."""
+    return {rows: (one.bytes, one.flops) for rows, one in expected.items()}
+
+
+def growths(
+    times: Mapping[int, float], changes: Collection[int] = (), asked: Asked | None = None
+) -> dict[int, float | None]:
     """Of times by rows: the growth from the next fewer to the next more rows that the same kernel runs.
 
     changes: see `kernel_changes`. At the ends of a kernel's rows one of the two steps is left; a kernel that runs but
-    one of the times has none: None.
+    one of the times has none: None. asked: the bytes and FLOPs of each number of rows; growth then is 0 where the time
+    grows as the bytes do and 1 where it grows as the FLOPs do (more rows read more experts), and None where both grow
+    alike.
     """
     rows = sorted(times)
     found: dict[int, float | None] = dict.fromkeys(rows)
@@ -65,8 +78,14 @@ def growths(times: Mapping[int, float], changes: Collection[int] = ()) -> dict[i
         following = rows[index + 1] if index + 1 < len(rows) else at
         high = at if following in changes else following
         if low < high:
-            found[at] = math.log(times[high] / times[low]) / math.log(high / low)
+            growth = math.log(times[high] / times[low]) / math.log(high / low)
+            found[at] = growth if asked is None else _placed(growth, asked[low], asked[high], high / low)
     return found
+
+
+def _placed(growth: float, few: tuple[float, float], many: tuple[float, float], more: float) -> float | None:
+    bytes_, flops = (math.log(b / a) / math.log(more) for a, b in zip(few, many, strict=True))
+    return (growth - bytes_) / (flops - bytes_) if flops - bytes_ > TOLD else None
 
 
 def observed(growth: float | None, time: float, found: Predicted, peak: float, bandwidth: float) -> Observed:
@@ -91,9 +110,9 @@ def agrees(predicted: Predicted, seen: Observed) -> bool | None:
     return flat == (seen.bound == "memory bandwidth")
 
 
-def turning_rows(times: Mapping[int, float], changes: Collection[int] = ()) -> float | None:
+def turning_rows(times: Mapping[int, float], changes: Collection[int] = (), asked: Asked | None = None) -> float | None:
     """The rows at which growth passes a half: where the verdict turns; None where it does not within what was run."""
-    known = [(rows, growth) for rows, growth in growths(times, changes).items() if growth is not None]
+    known = [(rows, growth) for rows, growth in growths(times, changes, asked).items() if growth is not None]
     for (low, before), (high, after) in pairwise(known):
         if before < 0.5 <= after:
             share = (0.5 - before) / (after - before)
@@ -101,9 +120,9 @@ def turning_rows(times: Mapping[int, float], changes: Collection[int] = ()) -> f
     return None
 
 
-def throughout(times: Mapping[int, float], changes: Collection[int] = ()) -> Bound | None:
+def throughout(times: Mapping[int, float], changes: Collection[int] = (), asked: Asked | None = None) -> Bound | None:
     """What bounds at all of these rows; None where it turns among them, or growth is nowhere known."""
-    known = [growth for growth in growths(times, changes).values() if growth is not None]
+    known = [growth for growth in growths(times, changes, asked).values() if growth is not None]
     if not known or min(known) < 0.5 <= max(known):
         return None
     return "compute" if min(known) >= 0.5 else "memory bandwidth"
