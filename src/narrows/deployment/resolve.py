@@ -66,6 +66,8 @@ class Deployment(msgspec.Struct, frozen=True):
     """Replicas of all but the experts, each with sequences of its own and `tensor_parallel` ranks."""
     memory_in_use: int = 0
     """Bytes of each device that other processes hold when the engine starts."""
+    adapters: tuple[int, int] | None = None
+    """LoRA: (adapters served at once, largest rank)."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -118,6 +120,7 @@ def deploy(
     expert_parallel: int = 1,
     attention_data_parallel: int = 1,
     memory_in_use: int | None = None,
+    adapters: tuple[int, int] | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -128,7 +131,7 @@ def deploy(
     device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
     kv_cache_dtype is a type of GGML: the type of values, and windows kept whole. page_size, max_total_tokens: of
     SGLang: tokens of a page, and of its pool at most. expert_parallel, attention_data_parallel: see `Deployment`.
-    memory_in_use: bytes of each device that others hold when the engine starts.
+    memory_in_use: bytes of each device that others hold when the engine starts. adapters: see `Deployment`.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -224,6 +227,7 @@ def deploy(
         expert_parallel=expert_parallel,
         attention_data_parallel=attention_data_parallel,
         memory_in_use=_in_use(memory_in_use, usable),
+        adapters=adapters,
         **chosen,
     )
 

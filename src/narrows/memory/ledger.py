@@ -16,6 +16,7 @@ from narrows.memory.activations import (
     peak,
     vision_bytes,
 )
+from narrows.memory.adapters import adapter_bytes
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
@@ -85,6 +86,16 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         scale *= UNMEASURED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
     basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
+    if deployment.adapters is not None:
+        basis.append(
+            Text(
+                "LoRA: room for {slots} adapters of rank {rank} takes {size} beside the weights, by the shapes of the "
+                "matrices outside experts (not scored)",
+                slots=deployment.adapters[0],
+                rank=deployment.adapters[1],
+                size=binary(adapter_bytes(deployment)),
+            )
+        )
     if cached:
         basis.append(
             Text(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from narrows.deployment import Deployment
 from narrows.memory.activations import deepstack_levels
+from narrows.memory.adapters import adapter_bytes
 from narrows.models.mixers import Attention, Chain, CompressedAttention, LatentAttention, Looped
 from narrows.precision import UNQUANTIZED
 
@@ -108,4 +109,4 @@ def absorbed_bytes(deployment: Deployment) -> int:
 
 def loaded_beside(deployment: Deployment) -> int:
     """All of these, on one rank."""
-    return sum(each(deployment) for each in (rope_bytes, deepstack_bytes, padding_bytes, absorbed_bytes))
+    return sum(each(deployment) for each in (rope_bytes, deepstack_bytes, padding_bytes, absorbed_bytes, adapter_bytes))
