@@ -1,6 +1,6 @@
 """Writes the laws of mixtures of experts, fitted on the bundled rows that are not scored.
 
-    python scripts/fit_experts.py
+    python -m scripts.fit_experts
 
 A law by format for every device; of its architecture, with the same values and the interval of a device left out; of
 `Blackwell GDDR`, the law of the Blackwell that is measured (vLLM takes CUTLASS there, which the rows here hold for two

@@ -1,6 +1,6 @@
 """Makes the bundled table of measured mixtures of experts, columns for numpy, from what aiconfigurator publishes.
 
-    python scripts/import_operators_experts.py FOLDER
+    python -m scripts.import_operators_experts FOLDER
 
 FOLDER holds operators-moe.csv.gz. Which experts a row's tokens went to is not in the table but follows from how its
 collector draws them, which is drawn here again: `balanced` strides evenly; `power_law_a` gives each expert a load from

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,7 +46,7 @@ from narrows.roofline import roof
 from narrows.roofline.cost import Costs
 from narrows.roofline.step_time import StepTime
 from narrows.step import Batch, Gemm, plan_of
-from narrows.text import BadInput
+from narrows.text import BadInput, Text
 from narrows.units import GIB, KIB, MIB
 
 from .conftest import Cli
@@ -598,6 +599,19 @@ def test_an_interruption_at_any_moment_leaves_nothing(later: float, tmp_path: Pa
     assert err.decode().strip() == "interrupted" and out == b""
     assert os.listdir(folder) == [] and store.read_text() == "as it was"
     assert sorted(os.listdir(tmp_path)) == ["machine.json", "scratch"]
+
+
+def test_an_interruption_that_a_library_swallows_ends_the_next_step() -> None:
+    from narrows.cli.measure import _watching
+
+    before = signal.getsignal(signal.SIGINT)
+    with _watching() as told:
+        told(0.1, Text("first"))
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            told(0.2, Text("second"))
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_measuring_is_not_loaded_by_other_commands() -> None:

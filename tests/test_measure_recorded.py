@@ -40,7 +40,8 @@ def record() -> dict[str, Any]:
 class Replayed:
     """The recorded decoder; `slower`: what its times are multiplied by at (precision, batch)."""
 
-    random, parameters, name = True, 494_032_768, "transformers"
+    random, name = True, "transformers"
+    parameters = applied = 494_032_768
     library = SimpleNamespace()
 
     def __init__(self, precision: str, slower: dict[tuple[str, int], float]) -> None:

@@ -18,11 +18,18 @@ from narrows.report.bounds_chart import bounds_chart
 from narrows.report.fit_chart import fit_chart
 from narrows.report.i18n import use_language
 from narrows.report.load_chart import load_chart
+from narrows.report.measure_chart import machine_chart
+from narrows.report.measure_load_chart import loading_chart
+from narrows.report.measure_model_chart import decoder_chart
 from narrows.report.roofline_chart import roofline_chart
 from narrows.report.roofline_words import label, short
 from narrows.report.sweep_chart import spread
 
 from .svg_boxes import drawn, faults, texts
+from .test_measure import measured
+from .test_measure_load import answered as loaded
+from .test_measure_load import ran
+from .test_measure_model import modelled
 
 LLAMA = "llama-3.1-8b"
 MANY = [
@@ -57,6 +64,13 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "object store": lambda: load("deepseek-v3", gpu="h200-sxm", source="s3", tp=8),
     "memory": lambda: load("qwen3-0.6b", gpu="l40s", source="tmpfs", enforce_eager=True),
     **{topic: partial(explain, topic) for topic in TOPICS if explain(topic).topics[0].roofline},
+}
+
+
+MEASURED: dict[str, Callable[[], Any]] = {
+    "machine": lambda: machine_chart(measured()),
+    "decoder": lambda: decoder_chart(modelled()),
+    "loaders": lambda: loading_chart(loaded(ran([0.7, 0.7]))),
 }
 
 
@@ -144,3 +158,18 @@ def test_texts_that_meet_are_found() -> None:
     assert [one.split(":")[0] for one in faults(drawn(charts.themed(alt.Chart(alt.Data(values=[{}])).mark_text(
         text="much too small", fontSize=6
     ))))] == ["small"]  # fmt: skip
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("draw", MEASURED)
+def test_every_text_of_what_was_measured_can_be_read(draw: str, language: str) -> None:
+    use_language(language)
+    assert faults(drawn(MEASURED[draw]())) == []
+
+
+def test_peaks_that_are_alike_have_names_apart() -> None:
+    answer = measured()
+    first, second = answer.peaks[0], answer.peaks[-1]
+    near = msgspec.structs.replace(first, precision="tf32", flops=second.flops)
+    chart = machine_chart(msgspec.structs.replace(answer, peaks=(first, second, near)))
+    assert faults(drawn(chart)) == []

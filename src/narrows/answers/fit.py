@@ -221,10 +221,12 @@ def fit(
     wanted = {**asked, **said}
     batch = wanted["batch"]
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
-    if pasted is not None and "gpu_layers" in pasted.options:
-        from narrows.engines.llamacpp_command import all_layers
+    if pasted is not None and pasted.engine == "llama.cpp":
+        from narrows.engines.llamacpp_command import all_layers, shared_length
 
-        all_layers(pasted.options["gpu_layers"], spec.layers)
+        all_layers(pasted.options.get("gpu_layers", "auto"), spec.layers)
+        if wanted["max_len"] is None and spec.max_length:
+            wanted["max_len"] = shared_length(spec.max_length, pasted.options.get("batch"))
     if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
         # a file that is planned for is the model itself, and nothing that the engine makes of it
         spec = stored_as_named(spec, wanted["quantization"])

@@ -131,6 +131,10 @@ class Runs(Protocol):
     def parameters(self) -> int:
         """How many it has."""
 
+    @property
+    def applied(self) -> int:
+        """How many a token is multiplied by."""
+
     def run(self, point: Point) -> Run:
         """Run a point."""
 
@@ -228,7 +232,7 @@ def _points(prompts: Sequence[int], batches: Sequence[int], contexts: Sequence[i
 def _least(point: Point, decoder: Runs, machine: Machine, precision: str) -> float:
     """Seconds that a point takes at least: its products at the measured peak, or its weights at the bandwidth."""
     tokens = point.batch * (point.length if point.phase == "prefill" else 1)
-    return max(2 * decoder.parameters * tokens / machine.peaks[precision], decoder.weight_bytes / machine.bandwidth)
+    return max(2 * decoder.applied * tokens / machine.peaks[precision], decoder.weight_bytes / machine.bandwidth)
 
 
 def _drift(decoder: Runs, machine: Machine, precision: str) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from narrows.answers.verdict import bound_of
 from narrows.deployment import Deployment, check_split, deploy
 from narrows.hardware import accelerators, cheapest
 from narrows.memory import Capacity, capacity, start
@@ -72,6 +73,8 @@ def mends_of(
                 break
         yield from _some(tried("--enforce-eager", Text("without CUDA graphs; decode is slower"), enforce_eager=True))
     yield from _beside_others(deployment, tried)
+    if room.in_memory < load:
+        yield from _unbound(deployment, room, load, tried)
     if deployment.engine.name == "sglang" and room.in_memory < load:
         from narrows.memory.sglang import roomy_fraction
 
@@ -144,6 +147,23 @@ def _beside_others(deployment: Deployment, tried: Callable[..., Mend | None]) ->
                 break
     text = Text("without what others hold of the device ({held})", held=binary(held))
     yield from _some(tried("--memory-in-use 0", text, memory_in_use=None))
+
+
+def _unbound(deployment: Deployment, room: Capacity, load: int, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
+    """Where a flag keeps the KV cache smaller than the memory: as much of it as the load takes."""
+    bound = bound_of(deployment, room)
+    most = min(load, bound[1]) if bound is not None else 0
+    if bound is None or not most:
+        return
+    text, fewer = Text("a KV cache that holds them; memory has room for it"), f" --batch {most}" if most < load else ""
+    if bound[0] == "--max-total-tokens":
+        wanted = most * room.pages.blocks_per_request(deployment.max_length) * room.pages.block
+    else:
+        # a block of every group besides, which the engine keeps empty, and whole MiB
+        empty = room.pages.block_bytes * room.pages.group_count
+        wanted = -(-(most * room.pages.request_bytes(deployment.max_length) + empty) // 2**20) * 2**20
+    name = bound[0].strip("-").replace("-", "_")
+    yield from _some(tried(f"{bound[0]} {wanted}{fewer}", text, batch=most, **{name: wanted}))
 
 
 def _some(found: Mend | None) -> Iterator[Mend]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from narrows.deployment import Deployment
 from narrows.engines.on_load import refuses
-from narrows.memory import Capacity, Start, reserve
+from narrows.memory import Capacity, Start, capacity, reserve
 from narrows.memory.ledger import share_of
 from narrows.text import Text
 from narrows.units import binary
@@ -87,6 +89,15 @@ def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdic
             usable=binary(deployment.usable),
         )
     needed = load * room.shard.sequence_bytes(deployment.max_length)
+    bounds = bound_of(deployment, room) if room.in_memory < load else None
+    if bounds is not None:
+        return Text(
+            "{flag} bounds the KV cache: {batch} × {length} tokens need more, and memory would hold {held} of them",
+            flag=bounds[0],
+            batch=load,
+            length=deployment.max_length,
+            held=bounds[1],
+        )
     if load > room.max_batch and room.in_memory > room.max_batch:
         return Text(
             "the engine runs at most {most} sequences at once (max_num_seqs); memory would hold {held}",
@@ -119,6 +130,18 @@ def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdic
         needed=binary(needed),
         pool=binary(room.pool),
     )
+
+
+def bound_of(deployment: Deployment, room: Capacity) -> tuple[str, int] | None:
+    """(The flag that keeps the KV cache smaller than the memory, sequences that memory would hold), if one does."""
+    if deployment.max_total_tokens is not None:
+        flag, changed = "--max-total-tokens", msgspec.structs.replace(deployment, max_total_tokens=None)
+    elif deployment.kv_cache_bytes is not None:
+        flag, changed = "--kv-cache-memory-bytes", msgspec.structs.replace(deployment, kv_cache_bytes=None)
+    else:
+        return None
+    held = capacity(changed).in_memory
+    return (flag, held) if held > room.in_memory else None
 
 
 def _held(deployment: Deployment, room: Capacity) -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, lang, option
+from narrows.cli.options import Command, as_json, emit, example, lang, option
 from narrows.report.i18n import _
 
 
@@ -22,6 +22,7 @@ command = Command(
         "beside named baselines. TOPIC is memory, roofline (takes half a minute, and numpy) or loading. Exit 0, 2: bad "
         "input."
     ),
+    epilog=example("narrows accuracy roofline --all"),
     params=[
         click.Argument(["topic"], required=False, default="memory"),
         option("--all", "full", is_flag=True, help=_("Every board, its laws, and what is left out and why.")),

@@ -48,6 +48,11 @@ def plot() -> click.Option:
     )
 
 
+def example(command: str) -> str:
+    """The end of a command's help."""
+    return _("Example: {command}").format(command=command)
+
+
 def option(*names: str, **settings: Any) -> click.Option:
     """A plain option."""
     return click.Option(list(names), **settings)

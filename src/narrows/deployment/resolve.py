@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from narrows.deployment.cache import cache_format
 from narrows.deployment.core import core_of, one_token_each, step_of, within_step
 from narrows.deployment.split import check_experts, check_split
 from narrows.engines import Engine, find_engine
@@ -179,7 +180,7 @@ def deploy(
             model,
             accelerator,
             dtype=weights_dtype,
-            kv=_kv(model, kv_cache_dtype, weights_dtype),
+            kv=cache_format(model, kv_cache_dtype, weights_dtype),
             pipeline_parallel=pp,
             asked=engine_core,
             assumptions=assumptions,
@@ -223,7 +224,7 @@ def deploy(
         tensor_parallel=tp,
         pipeline_parallel=pp,
         dtype=weights_dtype,
-        kv=cache_k if llama else _kv(model, chosen.pop("kv_cache_dtype", kv_cache_dtype), weights_dtype),
+        kv=cache_k if llama else cache_format(model, chosen.pop("kv_cache_dtype", kv_cache_dtype), weights_dtype),
         kv_v=cache_v if llama else None,
         swa_full=swa_full,
         max_length=length,
@@ -378,18 +379,6 @@ def _dtype(model: ModelSpec, given: str, assumptions: list[Text]) -> Format:
         raise BadInput(
             "--dtype is {value}; it names the format of unquantized weights: float32, float16, bfloat16 or auto. "
             "For fewer bits give the config of a quantized checkpoint",
-            value=given[:40],
-        )
-    return wanted
-
-
-def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:
-    if given == "auto":
-        return model.precision.kv_cache or dtype
-    wanted = format_of(given)
-    if wanted.name not in ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"):
-        raise BadInput(
-            "--kv-cache-dtype is {value}; engines keep the KV cache as auto, bf16, fp16, fp8 or fp8_e5m2",
             value=given[:40],
         )
     return wanted

@@ -111,6 +111,8 @@ def judge(found: Evidence, by_law: Expected) -> Seen:
     if found.rate * (found.ranks if found.stored is None else 1) > NEAR * min(found.top, found.through):
         if found.http:
             text = Text("the server or the network gives {top}, and that is nearly reached: {rate}", top=top, rate=rate)
+        elif found.rate > found.top:
+            text = Text("the storage decides: {rate}, and {top} just before and after", top=top, rate=rate)
         else:
             text = Text("the storage gives {top}, and that is nearly reached: {rate}", top=top, rate=rate)
         return Seen("read", "storage", text)

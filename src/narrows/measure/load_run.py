@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -97,7 +98,9 @@ def run(
     """
     try:
         return _run(source, wanted, rounds, ranks, device, seconds, told, clock, read)
-    except OSError as error:
+    except (MemoryError, OSError) as error:
+        if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:
+            raise BadInput("loading cannot be measured: this process may take no more memory") from None
         raise BadInput(
             "'{path}' could not be read to its end: {reason}",
             path=source.paths[0][-100:],

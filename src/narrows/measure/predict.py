@@ -14,7 +14,7 @@ import msgspec
 from narrows.calibration.curve import CURVES, Curve, along, curve_of
 from narrows.calibration.laws import measured_laws
 from narrows.hardware.this_machine import this_machine
-from narrows.measure.recorder import Call
+from narrows.measure.recorder import GROUPED, Call
 from narrows.text import BadInput
 
 Bound = Literal["compute", "memory bandwidth", "overhead"]
@@ -113,7 +113,9 @@ def _law(machine: Machine, operation: str, precision: str) -> dict[str, float]:
 
 
 def predicted(calls: Mapping[Call, int], machine: Machine, weights: int) -> Predicted:
-    """The time of a step that issues `calls`. weights: bytes of the model's own that it reads."""
+    """The time of a step that issues `calls`. weights: bytes of the model's own that every
+    step reads; those of experts are added as they were read.
+    """
     sums = dict.fromkeys(("product", "attention", "elementwise", "copy"), 0.0)
     flops = moved = 0
     for call, count in calls.items():
@@ -121,6 +123,8 @@ def predicted(calls: Mapping[Call, int], machine: Machine, weights: int) -> Pred
         sums[sort] += count * seconds_of(call, machine)
         flops += count * call.flops
         moved += count * (call.bytes if call.sort in ("attention", "copy") else 0)
+        if call.name == GROUPED:
+            weights += count * call.bytes
     host = sum(calls.values()) * machine.kernels["eager", ""]["seconds"]
     work = sum(sums.values())
     products = [call for call in calls if call.sort == "product"]

@@ -346,7 +346,8 @@ def pool_of(deployment: Deployment, shard: Shard, kept: Reserve) -> int:
     """Bytes for KV cache and state on a rank; negative by how much weights, reserve and pool exceed the device."""
     claimed = claim(deployment, shard, kept)
     if deployment.kv_cache_bytes is not None:
-        return min(deployment.kv_cache_bytes, deployment.usable - deployment.memory_in_use - claimed)
+        left = deployment.usable - deployment.memory_in_use - claimed
+        return deployment.kv_cache_bytes if left >= 0 else left
     return min(claimed, deployment.usable) - kept.claimed - shard.weights - deployment.others_inside
 
 

@@ -104,7 +104,17 @@ def _short(one: Score) -> str:
 
 def _named(one: Score, protocol: str) -> str:
     short = _short(one)
-    return _("{rows}, {protocol}").format(rows=word(short), protocol=protocol) if short else protocol
+    return _("{rows}, {protocol}").format(rows=_group(short), protocol=protocol) if short else protocol
+
+
+def _group(name: str) -> str:
+    return {
+        "small attention": _("short prompts, small caches"),
+        "activation": _("activation functions"),
+        "norm": _("norms"),
+        "residual": _("residual additions"),
+        "rotary": _("rotary embeddings"),
+    }.get(name, word(name))
 
 
 def _boards(boards: tuple[OperatorScores, ...], shortened: bool = False) -> list[Part]:

@@ -27,6 +27,8 @@ _FONTS = {
 # Okabe and Ito (2008): told apart with any colour vision.
 ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#999999"
+MIST = "#A6D9F7"
+"""Sky blue made paler: of areas, where without colour it would look like the orange beside it."""
 INK, FAINT = "#222222", "#666666"
 
 

@@ -12,9 +12,9 @@ from narrows.report.charts import (
     GREEN,
     GREY,
     INK,
+    MIST,
     ORANGE,
     PURPLE,
-    SKY,
     VERMILLION,
     label,
     plotting,
@@ -32,7 +32,7 @@ TERMS = (
     ("weights", BLUE),
     ("runtime", GREY),
     ("graphs", GREEN),
-    ("activations", SKY),
+    ("activations", MIST),
     ("state", PURPLE),
     ("kv_cache", ORANGE),
 )
@@ -111,7 +111,7 @@ def _panel(alt: Any, one: Candidate, shown: list[str], top: float, notes: int, s
         alt.Tooltip("term:N", title="  "),
         alt.Tooltip("size:N", title="GiB"),
     ]
-    bars = alt.Chart(alt.Data(values=segments)).mark_bar(stroke="white", strokeWidth=0.6)
+    bars = alt.Chart(alt.Data(values=segments)).mark_bar()
     y = alt.Y("bottom:Q", scale=scale, axis=alt.Axis(title=_("GiB per device"), tickCount=6))
     layers = [
         _band(alt, limits, scale),

@@ -7,7 +7,7 @@ from typing import Any
 
 from narrows.answers.roofline.types import Hierarchy
 from narrows.report import charts
-from narrows.report.charts import BLUE, FAINT, GREEN, INK, SKY, VERMILLION, text_width
+from narrows.report.charts import BLUE, FAINT, GREEN, INK, MIST, VERMILLION, text_width
 from narrows.report.i18n import _
 from narrows.report.roofline_axes import pixel
 from narrows.report.roofline_extras import level_word
@@ -16,7 +16,7 @@ from narrows.report.words import word
 from narrows.roofline.hierarchy import Level
 from narrows.units import bandwidth, decimal, seconds
 
-COLOURS = {"device memory": BLUE, "L2": SKY, "on-chip": GREEN, "arithmetic": VERMILLION}
+COLOURS = {"device memory": BLUE, "L2": MIST, "on-chip": GREEN, "arithmetic": VERMILLION}
 _ROW, _BAR, _SIZE, _LEAST = 26, 16, 12, 2
 """Pixels from bar to bar, height of a bar, font size, and length of what takes next to nothing."""
 
@@ -55,7 +55,7 @@ def hierarchy_chart(shown: Sequence[Hierarchy], width: int, title: Any = None) -
                         "y": at,
                         "y2": at + _BAR,
                         "colour": COLOURS[level.name],
-                        "opacity": 0.35 if level.kind == "assumed" else 1.0,
+                        "opacity": 0.5 if level.kind == "assumed" else 1.0,
                         "text": _note(level),
                     }
                 )

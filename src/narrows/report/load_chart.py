@@ -104,7 +104,7 @@ def _row(one: LoadStage) -> dict[str, Any]:
     return {
         "stage": stage_name(one.name),
         "begin": one.begins,
-        "end": one.begins + one.time.value,
+        "end": one.ends,
         "kind": kind,
         "narrow": one.narrow,
         "note": " · ".join(parts),

@@ -8,7 +8,7 @@ import msgspec
 
 from narrows.answers.roofline.types import Bounds, Phase, Roofline, Spending
 from narrows.report import charts
-from narrows.report.charts import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, text_width
+from narrows.report.charts import BLUE, FAINT, GREEN, GREY, INK, MIST, ORANGE, PURPLE, VERMILLION, text_width
 from narrows.report.i18n import _
 from narrows.report.roofline_axes import pixel
 from narrows.report.roofline_words import SMALL, SPENT, phase_word, short, spent_word
@@ -18,7 +18,7 @@ COLOURS: dict[Spending, str] = {
     "weights": BLUE,
     "kv_cache": ORANGE,
     "state": GREEN,
-    "activations": SKY,
+    "activations": MIST,
     "compute": VERMILLION,
     "interconnect": PURPLE,
     "overhead": GREY,

@@ -18,13 +18,14 @@ def format_of(scheme: Scheme) -> tuple[What, str] | None:
     """What engines call weights stored so, and how people do; None where nothing is asked: unquantized, or rare."""
     if scheme is UNQUANTIZED:
         return None
-    from narrows.precision.floats import Fp8Block, Fp8Scaled, Nvfp4
+    from narrows.precision.floats import Fp8Block, Fp8Scaled, Mxfp4, Nvfp4
     from narrows.precision.integers import Awq, Gptq, Int8Scaled
 
     known: tuple[tuple[type[Scheme], tuple[What, str]], ...] = (
         (Fp8Block, ("fp8", "FP8")),
         (Fp8Scaled, ("fp8", "FP8")),
         (Nvfp4, ("nvfp4", "NVFP4")),
+        (Mxfp4, ("mxfp4", "MXFP4")),
         (Int8Scaled, ("int8", "INT8")),
         (Awq, ("awq", "AWQ")),
         (Gptq, ("gptq", "GPTQ")),
@@ -96,7 +97,7 @@ def weights_refused(deployment: Deployment) -> bool:
 
 
 def _cache(deployment: Deployment) -> Iterator[Text]:
-    if deployment.kv.bits >= 16 or deployment.model.precision.dtype == deployment.kv:
+    if deployment.kv.bits >= 16:
         return
     engine, device = deployment.engine, deployment.accelerator
     found = support(engine, "fp8 kv", device)

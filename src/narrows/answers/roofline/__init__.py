@@ -156,6 +156,9 @@ def roofline(
     walls: tuple[Generation, ...] = ()
     if generations:
         walls = memory_wall(first.model, first.options, load, tuple(device.id for device in devices))
+        notes.append(
+            Text("generations are compared as if {engine} ran on all of them", engine=first.deployment.engine.label)
+        )
     return Roofline(
         command=command,
         model=model_facts(spec, load.length, first.deployment.kv),
@@ -260,7 +263,8 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
     found += _links(asks)
     found += _launches(asks)
     found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
-    return tuple(dict.fromkeys(found))
+    first_said = cautions(model, [ask.deployment for ask in asks])
+    return tuple(text for text in dict.fromkeys(found) if text not in first_said)
 
 
 def _links(asks: Sequence[Ask]) -> Iterator[Text]:
