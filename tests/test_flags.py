@@ -48,9 +48,9 @@ def test_sglang_reads_beginnings_too() -> None:
 
 
 def test_a_flag_that_is_not_read_and_may_change_memory_is_said_first() -> None:
-    answer = fit("vllm serve Qwen/Qwen3-8B --enable-lora --frobnicate 3 --port 8000 --max-model-len 4096", "l40s")
+    answer = fit("vllm serve Qwen/Qwen3-8B --enable-dbo --frobnicate 3 --port 8000 --max-model-len 4096", "l40s")
     assert [str(text) for text in answer.warnings] == [
-        "flags of the command that narrows does not read and that may change memory: --enable-lora, --frobnicate; the "
+        "flags of the command that narrows does not read and that may change memory: --enable-dbo, --frobnicate; the "
         "figures are without them"
     ]
     assert "flags of the command that were not read: --port" in [str(text) for text in answer.assumptions]

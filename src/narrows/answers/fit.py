@@ -234,6 +234,7 @@ def fit(
     if batch is not None:
         whole("--batch", batch)
     options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}
+    options["adapters"] = wanted.get("adapters")
     if batch is not None and options["max_num_seqs"] is None:
         # asked for so many at once, an engine must be told to run as many
         usual = [deploy(spec, find_accelerator(name), **options).max_num_seqs for name in names]

@@ -73,6 +73,13 @@ def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Tex
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     options.pop("gpu_layers", None)
+    slots, rank = options.pop("max_loras", 1), options.pop("max_lora_rank", 16)
+    if options.pop("lora", False):
+        # vLLM's own: one adapter at once, of rank 16
+        options["adapters"] = (slots, rank)
+        notes.append(
+            Text("LoRA adapters: 'narrows fit' counts their room in memory; what they compute is in no figure")
+        )
     for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
         if options.pop(name, None):
             warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))

@@ -71,6 +71,8 @@ class Deployment(msgspec.Struct, frozen=True):
     """Bytes per device that other systems report beyond `usable`; 0 where they agree."""
     driver: int | None = None
     """Major version of the device's driver, where it is known."""
+    adapters: tuple[int, int] | None = None
+    """LoRA: (adapters served at once, largest rank)."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -125,6 +127,7 @@ def deploy(
     memory_in_use: int | None = None,
     engine_core: str | None = None,
     driver: int | None = None,
+    adapters: tuple[int, int] | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -137,7 +140,8 @@ def deploy(
     SGLang: tokens of a page, and of its pool at most. expert_parallel, attention_data_parallel: see `Deployment`.
     memory_in_use: bytes of each device that others hold when the engine starts. engine_core: `V0` or `V1`, of versions
     of vLLM that have both (its VLLM_USE_V1); None: the one that the version takes by itself.
-    driver: major version of the driver, on which the memory of CUDA graphs depends.
+    driver: major version of the driver, on which the memory of CUDA graphs depends. adapters: see
+    `Deployment`.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -246,6 +250,7 @@ def deploy(
         memory_in_use=_in_use(memory_in_use, usable),
         driver=driver,
         usable_more=max(0, (accelerator.usable_most_bytes or 0) - usable) if device_memory is None else 0,
+        adapters=adapters,
         **chosen,
     )
 

@@ -16,6 +16,7 @@ from narrows.memory.activations import (
     peak,
     vision_bytes,
 )
+from narrows.memory.adapters import adapter_bytes
 from narrows.memory.delta import delta_note, delta_term
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
@@ -93,6 +94,16 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     if delta is not None:
         least, most = int(least + delta.low - delta.value), int(most + delta.high - delta.value)
         basis.append(delta_note(delta))
+    if deployment.adapters is not None:
+        basis.append(
+            Text(
+                "LoRA: room for {slots} adapters of rank {rank} takes {size} beside the weights, by the shapes of the "
+                "matrices outside experts (not scored)",
+                slots=deployment.adapters[0],
+                rank=deployment.adapters[1],
+                size=binary(adapter_bytes(deployment)),
+            )
+        )
     if cached:
         basis.append(
             Text(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from narrows.deployment import Deployment
 from narrows.deployment.core import latent_parts
 from narrows.memory.activations import deepstack_levels
+from narrows.memory.adapters import adapter_bytes
 from narrows.models.mixers import Attention, Chain, CompressedAttention, LatentAttention, Looped
 from narrows.models.spec import Layer
 from narrows.precision import UNQUANTIZED
@@ -140,5 +141,5 @@ def _in_fp8(deployment: Deployment, layer: Layer, indices: Sequence[int]) -> boo
 
 def loaded_beside(deployment: Deployment) -> int:
     """All of these, on one rank."""
-    parts = (rope_bytes, deepstack_bytes, padding_bytes, absorbed_bytes, materialized_bytes)
+    parts = (rope_bytes, deepstack_bytes, padding_bytes, absorbed_bytes, materialized_bytes, adapter_bytes)
     return sum(each(deployment) for each in parts)
