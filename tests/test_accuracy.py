@@ -104,7 +104,7 @@ def test_the_baselines_are_beaten() -> None:
 def test_the_intervals_hold_most_values_and_are_narrow() -> None:
     interval = board().interval
     assert 0.7 <= interval.coverage <= 0.9
-    assert interval.median_width < 0.065
+    assert interval.median_width < 0.07
     many = [one for one in board().intervals if one.n >= 10]
     assert len(many) >= 2
     assert all(one.coverage >= 0.6 for one in many)  # of 13 to 22 values each: 0.8 less twice the noise of 16

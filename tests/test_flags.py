@@ -48,9 +48,9 @@ def test_sglang_reads_beginnings_too() -> None:
 
 
 def test_a_flag_that_is_not_read_and_may_change_memory_is_said_first() -> None:
-    answer = fit("vllm serve Qwen/Qwen3-8B --enable-lora --frobnicate 3 --port 8000 --max-model-len 4096", "l40s")
+    answer = fit("vllm serve Qwen/Qwen3-8B --enable-dbo --frobnicate 3 --port 8000 --max-model-len 4096", "l40s")
     assert [str(text) for text in answer.warnings] == [
-        "flags of the command that narrows does not read and that may change memory: --enable-lora, --frobnicate; the "
+        "flags of the command that narrows does not read and that may change memory: --enable-dbo, --frobnicate; the "
         "figures are without them"
     ]
     assert "flags of the command that were not read: --port" in [str(text) for text in answer.assumptions]
@@ -86,3 +86,16 @@ def test_every_flag_is_written_in_full_in_the_table(engine: str) -> None:
     table = flag_table(engine)
     assert all(meant(engine, name) == name for name in table)
     assert all(name.startswith("-") and name == name.strip() and "_" not in name for name in table)
+
+
+def test_a_version_older_than_the_oldest_known_is_told_first_and_its_interval_is_wider() -> None:
+    """vllm-project/vllm#2031: 0.2.5 has 20,865 blocks for Llama-2-70B on four A100, and 31,396 were predicted."""
+    old, known = (fit("llama-2-70b", "a100-sxm-80gb", tp=4, engine=f"vllm=={version}") for version in ("0.2.5", "0.4"))
+    assert [str(text)[:41] for text in old.warnings] == ["vllm 0.2.5 is older than 0.4, the oldest "]
+    assert known.warnings == ()
+    wide, usual = (one.candidates[0].kv_cache_available for one in (old, known))
+    assert wide.high is not None
+    assert wide.low is not None
+    assert usual.high is not None
+    assert usual.low is not None
+    assert wide.high - wide.low > 2 * (usual.high - usual.low)

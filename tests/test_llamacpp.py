@@ -15,7 +15,7 @@ from narrows.engines.llamacpp import llama_facts
 from narrows.hardware import find_accelerator
 from narrows.memory import reserve, shards
 from narrows.memory.llamacpp import LlamaShard
-from narrows.models import ModelSpec, read_config
+from narrows.models import ModelSpec, load_model, read_config
 from narrows.models.catalogue import catalogue_entry
 from narrows.models.config import catalogued
 from narrows.models.readers import FAMILIES
@@ -359,3 +359,12 @@ def test_what_does_not_fit_gets_a_mend_that_llama_cpp_has() -> None:
     long = fit("llama-3.1-8b", "l4", engine="llama.cpp", quantization="Q4_K_M", max_len=100_000, batch=2)
     changes = [mend.change for mend in (long.candidates[0].mend, *long.candidates[0].other_mends) if mend]
     assert "--kv-cache-dtype q8_0" in changes and not any("fp8" in change or "--tp" in change for change in changes)
+
+
+def test_experts_stored_in_mxfp4_stay_so_in_the_file() -> None:
+    """ggml-org/gpt-oss-20b-GGUF is 12.1 GB; in 16 bits it would be 42."""
+    one = deploy(load_model("gpt-oss-20b"), find_accelerator("l4"), engine="llama.cpp", max_length=4096)
+    assert any("MXFP4_MOE" in str(text) for text in one.assumptions)
+    plain = deploy(load_model("llama-3.1-8b"), find_accelerator("l4"), engine="llama.cpp", max_length=4096)
+    assert any("type BF16" in str(text) for text in plain.assumptions)
+    assert one.model.checkpoint_bytes() == pytest.approx(12.1e9, rel=0.01)

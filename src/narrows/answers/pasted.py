@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.text import BadInput, Text
 
 if TYPE_CHECKING:
+    from narrows.engines import Engine
     from narrows.engines.command import EngineCommand
 
 
@@ -33,6 +34,21 @@ def read_pasted(text: str) -> EngineCommand | None:
             name=command.model[:60],
         )
     return command
+
+
+def older_warnings(engine: Engine) -> list[Text]:
+    """What is said first of a version older than the oldest whose memory is known (vllm-project/vllm#2031: 0.2.5)."""
+    if not engine.older:
+        return []
+    return [
+        Text(
+            "{name} {version} is older than {oldest}, the oldest whose memory is known and whose facts are taken: on "
+            "several devices its KV cache was half as large as this says",
+            name=engine.name,
+            version=engine.older,
+            oldest=engine.version,
+        )
+    ]
 
 
 def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Text]) -> dict[str, Any]:

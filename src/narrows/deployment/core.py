@@ -90,6 +90,8 @@ def step_of(
     V0 leaves some prompts whole at any length, those of images, latent attention and windows, and gives images a step
     of at least 5,120 tokens. Source: vLLM's EngineArgs and SchedulerConfig (Apache-2.0).
     """
+    if engine.name != "vllm":
+        return engine.step_tokens(length, default, device.compute_capability, sequences)
     images = any(tower.served and not tower.reads and tower.name.endswith("tower") for tower in model.towers)
     windows = any(row.window for _, row in model.cache_rows())
     uncut = engine.whole_prompts and (images or windows or any(latent_parts(layer) for layer, _ in model.kinds))

@@ -163,7 +163,10 @@ def find_engine(text: str) -> Engine:
         return sglang_engine(text, sign, written)
     facts = _read(name)
     version, assumptions = resolve_version(name, text, sign, written, facts.oldest, facts.newest)
-    return _engine(facts, version, assumptions)
+    asked = parse_version(written)
+    older = version_text(asked) if asked is not None and asked < _known(facts.oldest) else ""
+    found_facts = _engine(facts, version, assumptions)
+    return msgspec.structs.replace(found_facts, older=older, measured=False) if older else found_facts
 
 
 def resolve_version(

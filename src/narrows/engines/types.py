@@ -69,6 +69,7 @@ class Engine(msgspec.Struct, frozen=True):
     experts_padded_to: rows that each expert of a rank is filled up to where weights are FP8 in blocks, used or not, and
         its weights are read; 0: only experts with rows cost anything.
     measured: the version is not newer than the newest whose logs the memory law was scored on.
+    older: the version that was asked for, where it is older than the oldest known, whose facts are taken.
     sources: fact → where it is from. assumptions: what had to be assumed about the version.
     """
 
@@ -94,6 +95,7 @@ class Engine(msgspec.Struct, frozen=True):
     as_of: str
     sources: dict[str, str]
     assumptions: tuple[Text, ...] = ()
+    older: str = ""
     core: str = ""
     first_core: tuple[FallsBack, ...] = ()
     aligned_latent: bool = False

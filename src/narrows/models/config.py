@@ -52,10 +52,36 @@ def load_model(
     try:
         entry = catalogue_entry(source)
     except BadInput as miss:
-        if asked is None:
-            raise
-        return _from_hub(*asked, assume, online, miss, progress)
+        return _not_in_catalogue(source, asked, assume, online, miss, progress)
     return catalogued(entry, assume=assume)
+
+
+def _not_in_catalogue(
+    source: str,
+    asked: tuple[str, str | None] | None,
+    assume: str | None,
+    online: bool,
+    miss: BadInput,
+    progress: Callable[[int, int], None] | None,
+) -> ModelSpec:
+    """What the hub says; where it says nothing, a quantized model of the catalogue by what its name ends with."""
+    from narrows.models.hub_refusals import Silent
+    from narrows.models.quantized_names import quantized_entry
+
+    if asked is not None:
+        try:
+            return _from_hub(*asked, assume, online, miss, progress)
+        except BadInput as error:
+            if error is not miss and not isinstance(error, Silent):
+                raise
+            found, silence = quantized_entry(source), error
+    else:
+        found, silence = quantized_entry(source), miss
+    if found is None:
+        raise silence
+    entry, said = found
+    spec = read_config(entry.config, name=source.strip(), source=entry.source, assume=assume, as_usual=False)
+    return msgspec.structs.replace(spec, assumptions=(said, *spec.assumptions))
 
 
 def catalogued(entry: CatalogueEntry, *, assume: str | None = None) -> ModelSpec:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from narrows.models.config_file import MOST_BYTES
 from narrows.models.hub_guard import Guard, NotAHub, TooLarge, refusal_of, transport_error
-from narrows.models.hub_refusals import Asked, Refused, Unreachable, not_a_hub, refused, too_large, unreachable
+from narrows.models.hub_refusals import Asked, Refused, Silent, Unreachable, not_a_hub, refused, too_large, unreachable
 from narrows.models.quantization import BESIDE
 from narrows.text import BadInput, Text
 
@@ -65,7 +65,7 @@ def find(repository: str, revision: str | None, *, online: bool = True) -> Found
     try:
         from huggingface_hub import constants, set_client_factory  # noqa: F401 - the latter is new in 1.0
     except ImportError:
-        raise BadInput(
+        raise Silent(
             "'{name}' would be looked up on the hub, which needs huggingface_hub 1.0 or newer; 'pip install -U "
             "huggingface_hub', or give the model's config.json",
             name=repository,

@@ -168,10 +168,20 @@ def roofline(
         **{name: getattr(found[0], name) for name in Bounds.__struct_fields__},
         others=tuple(found[1:]),
         generations=walls,
-        cautions=cautions(spec, [ask.deployment for ask in asks]),
+        cautions=(*_unsized(devices, wanted["memory"]), *cautions(spec, [ask.deployment for ask in asks])),
         assumptions=_assumptions(spec, asks, notes),
         sources=_sources(spec, asks, found),
     )
+
+
+def _unsized(devices: Sequence[Accelerator], memory: int | None) -> Iterator[Text]:
+    """That capacity was not checked, of host processors whose memory nobody said."""
+    for device in devices:
+        if device.is_cpu and memory is None:
+            yield Text(
+                "whether it fits was not checked: how much memory {gpu} has is not said (--memory says it)",
+                gpu=device.name,
+            )
 
 
 def _load(model: ModelSpec, wanted: dict[str, Any]) -> Load:
@@ -198,7 +208,10 @@ def _asks(
             length=load.length,
             most=base["max_length"],
         )
+    given = base["device_memory"]
     for device in devices:
+        # time needs no capacity: a host processor may have as much memory as it takes
+        base["device_memory"] = device.memory_bytes if device.is_cpu and given is None else given
         for name in dict.fromkeys(weights_in(one, wanted["engine"]) for one in wanted["precision"]) or [None]:
             spec, options = (model, base) if name is None else with_weights(model, base, name)
             one = deployed(spec, device, options)
