@@ -37,7 +37,7 @@ TOGETHER = "(all)"
 
 
 def _boards(boards: tuple[OperatorScores, ...], shortened: bool = False) -> list[Part]:
-    """One table per quantity and protocol; excluded rows are counted under it.
+    """One table per quantity and protocol; what is to be said of it stands under it.
 
     shortened: of groups that others are part of, these others are not shown.
     """
@@ -47,12 +47,7 @@ def _boards(boards: tuple[OperatorScores, ...], shortened: bool = False) -> list
         shown = [one for one in board.scores if not shortened or not _part_of_another(one, board.scores)]
         for quantity, scores in groupby(shown, key=lambda one: one.quantity):
             parts.append(_table(f"{word(quantity)}: {word(board.protocol)}", list(scores), covered))
-        if board.excluded:
-            parts.append(
-                Paragraph(
-                    _("{n} rows that are faster than the device can be are not scored").format(n=board.excluded), "dim"
-                )
-            )
+        parts += [Paragraph("· " + say(note), "dim") for note in board.notes]
     return parts
 
 

@@ -10,6 +10,7 @@ from msgspec import structs
 from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
+from narrows.roofline import attention, elementwise
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
@@ -47,6 +48,12 @@ KINDS: dict[type, tuple[LawTime, LawOf]] = {
     Scan: (scan_time, scan_law),
     Elementwise: (elementwise_time, _elementwise_law),
 }
+
+SPREADS: dict[type, Callable[[Operator, Law], tuple[float, float]]] = {
+    AttentionShape: attention.spread,
+    Elementwise: elementwise.spread,
+}
+"""Intervals that depend on more than the law was looked up by."""
 
 
 class Cost(NamedTuple):
@@ -126,7 +133,8 @@ class Costs:
             time, compute, memory, overhead = experts_time(operator, self.device, law, padded=padded)
         else:
             time, compute, memory, overhead = time_of(operator, self.device, law)
-        return Cost(time, compute, memory, 0.0, overhead, law.low, law.high)
+        low, high = SPREADS[type(shape)](operator, law) if type(shape) in SPREADS else (law.low, law.high)
+        return Cost(time, compute, memory, 0.0, overhead, low, high)
 
     def law_of(self, operator: Operator) -> tuple[LawTime, Law]:
         """The law of an operator that is no collective, and the function that puts it into it."""

@@ -42,14 +42,24 @@ def experts_law(operator: Operator, devices: Sequence[str], engine: str = "") ->
     return law("experts", "experts", devices, format_of(_shape(operator)), engine)
 
 
+BLOCK_BITS = 8 + 32 / 128**2
+"""Bits of an FP8 weight with 4 bytes of scale per block of 128 × 128."""
+NEAR = 1e-3
+"""One scale per tensor makes less than this (and is rounded), one per column 0.004 to 0.03: four bytes per 1,024 to
+8,192 inputs."""
+FINE_BITS = 8.1
+"""From here on scales are finer than a column's: MXFP8 has 8.25."""
+
+
 def format_of(shape: Experts) -> str:
-    """What the kernel multiplies: `bf16`, `fp8` (a scale per column or tensor), `fp8 blocks`, `fp4`, or `w4a16`
-    (weights of few bits, activations of 16).
+    """What the kernel multiplies: `bf16`, `fp8` (a scale per column or tensor, also weights of fewer bits that meet
+    activations of 8), `fp8 blocks`, `fp4`, or `w4a16` (weights of few bits, activations of 16).
     """
     if shape.activation_bits >= 16:
         return "bf16" if shape.weight_bits >= 16 else "w4a16"
     if shape.activation_bits >= 8:
-        return "fp8 blocks" if shape.weight_bits > 8 else "fp8"
+        blocks = abs(shape.weight_bits - BLOCK_BITS) < NEAR or shape.weight_bits > FINE_BITS
+        return "fp8 blocks" if blocks else "fp8"
     return "fp4"
 
 
