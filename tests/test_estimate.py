@@ -190,15 +190,16 @@ def test_products_with_few_rows_move_weights_slower_than_a_copy_does() -> None:
 
 
 def test_a_prompt_over_cards_on_pcie_may_take_what_either_host_takes() -> None:
-    # LLaMA-70B in FP8 on 4 × L40S, 2048 tokens: 673.3 ms on the host of TensorRT-LLM's overview (v0.9.0), where the
-    # all-reduce measured by aiconfigurator on another host alone takes longer
+    # LLaMA-70B in FP8 on 4 × L40S, 2048 tokens: 673.3 ms on the host of TensorRT-LLM's overview (v0.9.0); the
+    # all-reduce that aiconfigurator measured on another host alone takes 1.6 s
     model = load_model("meta-llama/Llama-2-70b-hf")
     four = estimate(
         deploy(model, find_accelerator("l40s"), tensor_parallel=4, quantization="fp8", max_num_batched_tokens=2048),
         Batch.prefill(2048),
     )
-    assert four.shares["interconnect"] > 0.673
-    assert four.low < 0.75
+    assert 0.4 < four.shares["interconnect"] < 0.8
+    assert four.low < 0.673 < four.high
+    assert four.high > 1.6
     two = estimate(deploy(model, find_accelerator("l40s"), tensor_parallel=2, quantization="fp8"), Batch.prefill(2048))
     assert four.high / four.low > 2 * two.high / two.low
 

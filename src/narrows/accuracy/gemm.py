@@ -131,7 +131,7 @@ def outside(intervals: Sequence[Interval]) -> tuple[Text, ...]:
         Text(
             "of {many} tables with 100 rows or more, {few} are covered by less than 70 % and {much} by more than 90 %: "
             "devices differ by more than the rows of one do, and so few of them cannot tell how the next one differs; "
-            "the interval holds over those left out together",
+            "intervals are made to hold over devices left out together, not on each",
             many=len(many),
             few=sum(one.coverage < LEAST_COVERED for one in off),
             much=sum(one.coverage > MOST_COVERED for one in off),
