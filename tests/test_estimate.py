@@ -231,4 +231,7 @@ def test_experts_that_are_filled_up_with_empty_rows_take_as_long_for_few_tokens_
 
 def test_experts_that_triton_runs_are_not_filled_up() -> None:
     assert experts_at("vllm==0.12", 4, tensor_parallel=8) == experts_at("vllm==0.14", 4, tensor_parallel=8)
+    assert experts_at("vllm==0.11", 4, tensor_parallel=8) == experts_at(
+        "vllm==0.14", 4, tensor_parallel=8
+    )  # too narrow
     assert experts_at("vllm==0.12", 4, 4, gpu="l40s") == experts_at("vllm==0.14", 4, 4, gpu="l40s")

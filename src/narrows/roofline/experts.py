@@ -100,13 +100,15 @@ def experts_time(operator: Operator, device: Accelerator, law: Law, cold: bool =
 MOST_TRITON = 512
 """Width of gate and up together up to which vLLM leaves experts to Triton (`_valid_deep_gemm`)."""
 TRITON_RANKS = 8
-"""Ranks from which on it does so too, since 0.12 (vllm-project/vllm#29346)."""
+"""Ranks from which on it does so too, from 0.12 on (vllm-project/vllm#29346)."""
 
 
 def padding(deployment: Deployment, shape: Experts) -> int:
     """Rows that each expert of a rank is filled up to by the kernel that the engine takes; 0: none without rows."""
     padded = deployment.engine.experts_padded_to
-    if not padded or format_of(shape) != "fp8 blocks" or deployment.tensor_parallel >= TRITON_RANKS:
+    if not padded or format_of(shape) != "fp8 blocks":
+        return 0
+    if deployment.tensor_parallel >= TRITON_RANKS and not deployment.engine.version.startswith("0.11"):
         return 0
     newest = memory_family(deployment.accelerator) == "HBM" and architecture(deployment.accelerator) in DEEP_GEMM
     return padded if newest and (shape.matrices - 1) * shape.intermediate > MOST_TRITON else 0
