@@ -118,7 +118,7 @@ def _group(name: str) -> str:
 
 
 def _boards(boards: tuple[OperatorScores, ...], shortened: bool = False) -> list[Part]:
-    """One table per quantity and protocol; excluded rows are counted under it.
+    """One table per quantity and protocol; what is to be said of it stands under it.
 
     shortened: of groups that others are part of, these others are not shown.
     """
@@ -131,9 +131,8 @@ def _boards(boards: tuple[OperatorScores, ...], shortened: bool = False) -> list
             for method, own in groupby(lines, key=lambda line: line.ours.method):
                 by = title if method == "narrows" else f"{title} · {word(method)}"
                 parts.append(board_table(_("records"), [("", list(own))], by, sources=True, bias=True))
-        if board.excluded:
-            text = _("{n} rows that are faster than the device can be are not scored").format(n=board.excluded)
-            parts += [Paragraph(text, "dim"), Paragraph("")]
+        if board.notes:
+            parts += [*(Paragraph("· " + say(note), "dim") for note in board.notes), Paragraph("")]
     return parts
 
 
