@@ -81,7 +81,7 @@ def scoreboard(path: Path) -> list[ServingRecord]:
                 servers=1.0,
                 tpot=1 / speed if decodes else None,
                 ttft=None if decodes else tokens / speed,
-            )  # fmt: skip
+            )
         )
     return found
 
@@ -109,11 +109,8 @@ def law(kind: str, device: str, share: float, unpacked: float, **told: Any) -> L
 
 def ratios(records: Sequence[ServingRecord], trial: Sequence[Law]) -> tuple[list[Work], Any]:
     """Predicted ÷ measured under these laws of many rows and the laws of steps for today's builds."""
-    known, ggml.laws = ggml.laws, lambda _: tuple(trial)
-    try:
+    with ggml.on_trial(trial):
         rows, _ = works(records)
-    finally:
-        ggml.laws = known
     values = {one.kind: today(one.kind) for one in rows}
     return list(rows), np.array([np.dot(one.terms, values[one.kind]) / one.measured for one in rows])
 
@@ -127,10 +124,10 @@ def today(kind: str) -> Any:
 def best(records: Sequence[ServingRecord], trial: Callable[[float, float], list[Law]]) -> tuple[float, float, Any]:
     """(share, unpacked, ratios) with the least mean error."""
     found = []
-    for unpacked in (0, 8, 16, 24, 32, 48, 64, 96, 128):
+    for unpacked in (0.0, 8.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0):
         for share in np.geomspace(0.04, 0.3, 22):
             _, seen = ratios(records, trial(float(share), unpacked))
-            found.append((float(np.mean(np.abs(np.log(seen)))), float(share), float(unpacked), seen))
+            found.append((float(np.mean(np.abs(np.log(seen)))), float(share), unpacked, seen))
     _, share, unpacked, seen = min(found, key=lambda one: one[0])
     return share, unpacked, seen
 
@@ -219,12 +216,14 @@ def steps(cited: Sequence[ServingRecord]) -> list[Law]:
             f"{device}: {len(own)} rows, devices left out: {np.median(errors):.1%}, p90 {np.quantile(errors, 0.9):.1%}"
         )
         told: dict[str, Any] = {"device": device, "engine": "llama.cpp", "source": of}
-        found.append(Law(operator="dense", values=kept, n=len(own), basis=f"fitted on {CITED}", **ends(seen), **told))
+        told_of: dict[str, Any] = {"n": len(own), **ends(seen), **told}
+        found.append(Law(operator="dense", values=kept, basis=f"fitted on {CITED}", **told_of))
         if device == "apple":
             mixed = dict(zip(NAMES, today("experts").tolist(), strict=True))
             basis = "assumed: as dense models there, and experts as on one device of NVIDIA"
             values = kept | {name: mixed[name] for name in ("experts", "scan", "exchange")}
-            found.append(Law(operator="experts", values=values, n=0, basis=basis, low=0.6, high=1.7, **told))
+            assumed: dict[str, Any] = {"n": 0, "low": 0.6, "high": 1.7}
+            found.append(Law(operator="experts", values=values, basis=basis, **assumed, **told))
     return found
 
 

@@ -9,6 +9,8 @@ multiplied, which takes as long as `unpacked` rows more; of experts, once for ev
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import structs
@@ -18,6 +20,17 @@ from narrows.hardware import Accelerator
 from narrows.step import Experts, Gemm, Operator
 
 ENGINE = "llama.cpp"
+_ON_TRIAL: list[Law] = []
+
+
+@contextmanager
+def on_trial(trial: Sequence[Law]) -> Iterator[None]:
+    """These laws in place of the shipped ones, while they are fitted."""
+    _ON_TRIAL[:] = trial
+    try:
+        yield
+    finally:
+        _ON_TRIAL.clear()
 
 
 def in_integers(device: Accelerator) -> bool:
@@ -47,7 +60,7 @@ def with_kernels(found: Law, operator: Operator, device: Accelerator, keys: tupl
     kind = "experts" if isinstance(shape, Experts) else "products"
     if device.vendor == "nvidia" and (shape.weight_bits >= 16 or not in_integers(device)):
         return found
-    rows = [row for row in laws("ggml") if row.operator == kind and row.device in keys]
+    rows = [row for row in (_ON_TRIAL or laws("ggml")) if row.operator == kind and row.device in keys]
     if not rows:
         return found
     own = min(rows, key=lambda row: keys.index(row.device))
