@@ -126,12 +126,16 @@ class Spread(NamedTuple):
     high: float
 
 
-def spread_of(rows: Sequence[Work], times: Any) -> Spread:
-    """The 10th and 90th percentile of measured ÷ predicted."""
+FEW_DEVICES = 5
+"""An interval of devices left out that rests on fewer holds all of their rows."""
+
+
+def spread_of(rows: Sequence[Work], times: Any, outside: float = 0.1) -> Spread:
+    """The 10th and 90th percentile of measured ÷ predicted, or others."""
     import numpy as np
 
     ratios = np.array([one.measured for one in rows]) / times
-    return Spread(float(np.quantile(ratios, 0.1)), float(np.quantile(ratios, 0.9)))
+    return Spread(float(np.quantile(ratios, outside)), float(np.quantile(ratios, 1 - outside)))
 
 
 @cache
@@ -158,7 +162,8 @@ def spreads() -> dict[tuple[str, str], Spread]:
         found[kind, "kin"] = Spread(near.low / UNSERVED, near.high * UNSERVED)
         rows = [one for one in parts.alone if one.kind == kind]
         times, _ = left_out(rows, parts, device)
-        found[kind, "engine"] = found[kind, "generation"] = spread_of(rows, times)
+        outside = 0.1 if len({one.record.device for one in rows}) >= FEW_DEVICES else 0.0
+        found[kind, "engine"] = found[kind, "generation"] = spread_of(rows, times, outside)
         found[kind, "elsewhere"] = spread_of(rows, predicted(fitted(parts.servers, set()), rows)[0])
     return found
 

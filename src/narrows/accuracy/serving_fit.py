@@ -10,11 +10,14 @@ of the engine there.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from statistics import median
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from narrows.accuracy.serving_records import OLD
-from narrows.accuracy.serving_work import Work
+from narrows.accuracy.serving_work import Work, launched_eagerly
+from narrows.calibration.laws import laws
 from narrows.roofline.engine_overhead import NAMES, SERVERS
 
 BELIEVED: dict[str, float] = {
@@ -56,10 +59,11 @@ TOGETHER = 0.1
 
 
 class Fitted(NamedTuple):
-    """Values by level and key, and how many rows each rests on."""
+    """Values by level and key, and how many rows each rests on; seconds of a launch by engine, where that decides."""
 
     values: dict[tuple[str, Hashable], Any]
     rows: dict[tuple[str, Hashable], int]
+    launches: Mapping[Hashable, float] = MappingProxyType({})
 
 
 def group_of(one: Work) -> Hashable:
@@ -207,16 +211,24 @@ def with_eager(known: Fitted, prompts: Sequence[Work]) -> Fitted:
 
 
 def with_engines(known: Fitted, rows: Sequence[Work]) -> Fitted:
-    """The same values, and those of engines for one user, each drawn to those of all steps of its kind."""
+    """The same values, and those of engines for one user, each drawn to those of all steps of its kind.
+
+    Of an engine that launches kernels one by one, the time of a launch: the device waits for it.
+    """
     import numpy as np
 
     spread = np.array([SPREAD[name] for name in NAMES])
     values, counts = dict(known.values), dict(known.rows)
+    waiting = [one for one in rows if launched_eagerly(one.record)]
+    launches = {
+        key: median(one.measured / one.launches for one in waiting if engine_key(one) == key)
+        for key in map(engine_key, waiting)
+    }
     above: dict[Hashable, Any] = {}
     for level, key_of in (("engine", engine_key), ("generation", generation_key)):
         groups: dict[Hashable, list[Work]] = defaultdict(list)
         for one in rows:
-            if (key := key_of(one)) is not None:
+            if (key := key_of(one)) is not None and not launched_eagerly(one.record):
                 groups[key].append(one)
         for key, own in groups.items():
             start = above.get(engine_key(own[0]), known.values["kind", own[0].kind])
@@ -226,7 +238,7 @@ def with_engines(known: Fitted, rows: Sequence[Work]) -> Fitted:
             counts[level, key] = len(own)
             if level == "engine":
                 above[key] = value
-    return Fitted(values, counts)
+    return Fitted(values, counts, launches)
 
 
 def predicted(known: Fitted, rows: Sequence[Work]) -> tuple[Any, list[str]]:
@@ -242,6 +254,9 @@ def predicted(known: Fitted, rows: Sequence[Work]) -> tuple[Any, list[str]]:
                 value, level = found, name
         # as in `Costs`, where no operator is faster than the device
         times[i] = max(float(np.dot(np.array(one.terms), value)), one.limit)
+        if launched_eagerly(one.record):
+            each, level = known.launches.get(engine_key(one)), "engine"
+            times[i] = max(times[i], one.launches * (each or laws("launches")[0].values["each"]))
         levels.append(level)
     return times, levels
 

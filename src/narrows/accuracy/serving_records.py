@@ -100,6 +100,11 @@ def _served() -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in rows}
 
 
+def add_model(name: str, catalogue: str, quantization: dict[str, Any]) -> str:
+    """A model of the catalogue under a name that records may use: for scripts that read what is not bundled."""
+    return str(_served().setdefault(name, {"name": name, "catalogue": catalogue, "quantization": quantization})["name"])
+
+
 @cache
 def served_model(name: str) -> ModelSpec:
     """A model of serving-models.jsonl, as it was stored when it was measured."""

@@ -15,9 +15,10 @@ from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
 from narrows.roofline.devices import device_keys
 from narrows.roofline.elementwise import elementwise_time
-from narrows.roofline.engine_overhead import VECTORS, added, engine_law, factor, factors, kind_of
-from narrows.roofline.experts import experts_law, experts_time, padding
-from narrows.roofline.gemm import gemm_time, spread
+from narrows.roofline.engine_overhead import SERVERS, VECTORS, added, engine_law, factor, factors, kind_of
+from narrows.roofline.experts import experts_law, experts_time, marlin_law, padding
+from narrows.roofline.gemm import VECTOR_ROWS, gemm_time, spread
+from narrows.roofline.ggml import ENGINE, peak_of, rows_of, with_kernels
 from narrows.roofline.host import host_time
 from narrows.roofline.launches import launches_of
 from narrows.roofline.measured import measured_law, measured_time
@@ -113,8 +114,10 @@ class Costs:
             return 0.0
         moved = operator.kept / self.device.memory_bandwidth
         # what does no arithmetic names a precision all the same, which the device need not have
-        plain = isinstance(operator.shape, Elementwise)
-        return moved if plain else larger(moved, operator.flops / self.device.peak(operator.precision))
+        if isinstance(operator.shape, Elementwise):
+            return moved
+        own = peak_of(operator, self.device) if self.engine == ENGINE else self.device.peak(operator.precision)
+        return larger(moved, operator.flops / own)
 
     def factor_of(self, operator: Operator) -> Any:
         """By what the engine multiplies the operator's own time; an array where its rows are."""
@@ -155,6 +158,8 @@ class Costs:
         if isinstance(operator.shape, Collective):
             return collective_time(operator.shape, self.device, self.library, self.graphs).assumed
         law = self.law_of(operator)[1]
+        if "unpacked" in law.values and rows_of(operator) > VECTOR_ROWS:
+            return True  # the steps were of few rows
         return not law.n or self._keys.index(law.device) > self._keys.index(self.steps.device)
 
     def law_of(self, operator: Operator) -> tuple[LawTime, Law]:
@@ -176,4 +181,9 @@ class Costs:
         if self.device.is_cpu:
             return host_time, law("cpu", "cpu", self._keys, operator.precision, self.engine)
         time_of, law_of = KINDS[type(operator.shape)]
-        return time_of, law_of(operator, self._keys, self.engine)
+        found = law_of(operator, self._keys, self.engine)
+        if isinstance(operator.shape, Experts) and self.engine in SERVERS:
+            found = marlin_law(found, operator, self.device)
+        if self.engine == ENGINE and isinstance(operator.shape, Gemm | Experts):
+            found = with_kernels(found, operator, self.device, self._keys)
+        return time_of, found

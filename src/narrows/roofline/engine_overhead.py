@@ -170,7 +170,7 @@ def chosen(rows: Sequence[Law], asked: Asked) -> Law:
 
 def engine_law(deployment: Deployment, engine: str = "", version: str = "") -> Law:
     """The law of steps that holds for a deployment."""
-    return chosen(laws("steps"), asked_of(deployment, engine, version))
+    return chosen((*laws("steps"), *laws("ggml-steps")), asked_of(deployment, engine, version))
 
 
 def factors(law: Law) -> dict[str, tuple[float, float]]:

@@ -107,10 +107,12 @@ class Estimator:
         What the device does meanwhile is hidden: nothing done to it would help, so that all is overhead.
         """
         launches = self.costs.launches
-        if launches is None or not launches.apart(batch):
-            return found
         count = sum(one.operator.count for one in found.operators)
-        host, law = launches.seconds(count), launches.law
+        host = launches.seconds(batch, count) if launches is not None else 0.0
+        if launches is None or not host:
+            return found
+        law = launches.law
+        count = 0 if launches.layers else count
         low, high = max(found.low, law.low * host), max(found.high, law.high * host)
         if host <= found.time:
             return structs.replace(found, low=low, high=high, launched=count)

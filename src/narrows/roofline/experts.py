@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import structs
+
 from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
@@ -50,6 +52,23 @@ NEAR = 1e-3
 8,192 inputs."""
 FINE_BITS = 8.1
 """From here on scales are finer than a column's: MXFP8 has 8.25."""
+MARLIN_BELOW = 9.0
+"""Compute capability below which engines run experts with weights of few bits by Marlin (vLLM's `select_mxfp4_moe`,
+`CompressedTensorsWNA16MarlinMoEMethod`)."""
+MARLIN = "nvidia GDDR"
+"""Where Marlin was measured, and stands for its class."""
+
+
+def marlin_law(found: Law, operator: Operator, device: Accelerator) -> Law:
+    """Marlin's law where that is the kernel and none was measured on this class of devices; else the law as found."""
+    capability = device.compute_capability or ""
+    older = capability.replace(".", "").isdigit() and float(capability) < MARLIN_BELOW
+    if format_of(_shape(operator)) != "w4a16" or not older or found.device not in ("nvidia", "any"):
+        return found
+    measured = law("experts", "experts", (MARLIN,), "w4a16")
+    return structs.replace(
+        measured, device="nvidia", n=0, basis=f"assumed: Marlin, as on devices with GDDR ({measured.basis})"
+    )
 
 
 def format_of(shape: Experts) -> str:
@@ -98,6 +117,9 @@ def experts_time(
     if device.sm_count and not device.is_cpu:
         compute = compute * (1 + value["wave"] * device.sm_count * TILE_ELEMENTS / (filled * shape.hidden))
     if by_vectors:
+        if "unpacked" in value:
+            filled = rows + shape.touched * value["unpacked"]
+            compute = 2.0 * filled * size / (value["share"] * device.peak(operator.precision))
         alone = operator.flops / (value["peak"] * device.peak(operator.precision))
         compute = compute + (shape.tokens <= VECTOR_ROWS) * (alone - compute)
     elsewhere = larger(shape.tokens * shape.top_k - rows, 0.0)

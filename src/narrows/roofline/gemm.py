@@ -57,8 +57,9 @@ def gemm_time(operator: Operator, device: Accelerator, law: Law, cold: bool = Tr
 
     law: of `gemm`, found with `device_keys`. cold: the weights come from device memory, as in a step, where every
     layer has its own; benchmarks multiply by the same weights again and again, and find them in L2 where they fit
-    (cold=False). by_vectors: the engine has kernels for up to VECTOR_ROWS rows that fill no tiles. Fields of the shape
-    may be numpy arrays of one shape; so are then the parts.
+    (cold=False). by_vectors: the engine has kernels for up to VECTOR_ROWS rows that fill no tiles; the law may have
+    what its own kernels reach with more (see `narrows.roofline.ggml`). Fields of the shape may be numpy arrays of one
+    shape; so are then the parts.
     Raises BadInput where the device states no peak for the precision; TypeError where the shape is not a Gemm.
     """
     shape = operator.shape
@@ -70,6 +71,10 @@ def gemm_time(operator: Operator, device: Accelerator, law: Law, cold: bool = Tr
     if by_vectors:
         # whatever the tiles: each weight is multiplied as often as there are rows
         alone = operator.flops / (value["peak"] * device.peak(operator.precision))
+        if "unpacked" in value:
+            # of many rows, each tile of weights is unpacked first, which takes as long as `unpacked` rows more
+            filled = 2.0 * (shape.m + value["unpacked"]) * shape.k * shape.n * shape.copies
+            compute = filled / (value["share"] * device.peak(operator.precision))
         compute = compute + (shape.m <= VECTOR_ROWS) * (alone - compute)
     memory = _traffic(shape, device, value, cold)
     overhead = value["t0"] * slower
