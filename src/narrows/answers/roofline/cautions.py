@@ -57,10 +57,14 @@ def _too_long(deployment: Deployment) -> Iterator[Text]:
         yield from (text for text in deployment.assumptions if text.params == said)
 
 
+_WIDE = ("BF16", "F16", "F32")
+"""File types of llama.cpp that quantize nothing."""
+
+
 def unpacked(deployment: Deployment) -> Iterator[Text]:
     """That quantized weights are not multiplied as such, where they are not."""
     label = deployment.model.precision.label
-    if label and not multiplied(deployment):
+    if label and label not in _WIDE and not multiplied(deployment):
         yield Text(
             "weights stored as {label} are unpacked on {gpu} for products in {wide}: fewer bytes, as many FLOPs",
             label=label,
