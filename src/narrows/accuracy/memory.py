@@ -301,7 +301,7 @@ def _outliers(found: list[Predicted]) -> list[Outlier]:
             continue
         error, reason = pair[0] / pair[1] - 1, one.case.reason
         if reason is not None or abs(error) > NAMED_ABOVE:
-            reason = _little(one) if reason is None else reason
+            reason = reason or _little(one) or _guessed(one.case.record)
             record = one.case.record
             rows.append(Outlier(record.id, record.source, "KV tokens", pair[0], pair[1], error, reason))
     return sorted(rows, key=lambda row: -abs(row.error))
@@ -317,11 +317,18 @@ def _little(one: Predicted) -> Text | None:
         tokens = one.case.record.kv_tokens or 0
         reported = int(one.start.pages.request_bytes(deployment.max_length) * tokens / deployment.max_length)
     off = abs(one.start.kv.value - reported) / deployment.usable
-    if reported > _LITTLE * deployment.budget or off > _CLOSE:
+    if reported > _LITTLE * deployment.usable or off > _CLOSE:
         return None
     return Text(
         "little is left for the cache: it differs by {share} % of the device's memory", share=f"{100 * off:.1f}"
     )
+
+
+def _guessed(record: MemoryRecord) -> Text | None:
+    """Why a record proves little: what decides its cache was taken from the engine's defaults of its time."""
+    if record.version_inferred and record.gpu_memory_utilization is None:
+        return Text("neither its version nor its share of memory is stated: the defaults of its time are taken")
+    return None
 
 
 def _missed(one: Predicted) -> Outlier | None:
@@ -332,7 +339,7 @@ def _missed(one: Predicted) -> Outlier | None:
     foreseen, really = one.start.stage == "started", record.outcome == "started"
     if foreseen == really or _kv_of(one, "narrows") is not None:
         return None
-    reason = one.case.reason
+    reason = one.case.reason or _guessed(record)
     return Outlier(record.id, record.source, "started", float(foreseen), float(really), 0.0, reason)
 
 
