@@ -297,35 +297,24 @@ def _launches(asks: Sequence[Ask]) -> Iterator[Text]:
         launches, step = ask.steps.costs.launches, Batch.decode(ask.load.batch, ask.load.context)
         if launches is None or not launches.apart(step):
             continue
-        law = launches.law
-        each, low, high = (seconds(law.values["each"] * by) for by in (1.0, law.low, law.high))
-        if launches.layers and launches.cut:
+        figures = {
+            "launches": ask.steps.estimate(step).launched,
+            "each": seconds(launches.law.values["each"]),
+            "low": seconds(launches.law.values["each"] * launches.law.low),
+            "high": seconds(launches.law.values["each"] * launches.law.high),
+        }
+        if launches.most:
             yield Text(
-                "graphs of {engine} are cut at attention, which the host launches: no step of decode takes less than "
-                "{least} ({each} per layer; hosts differ: {low} to {high})",
-                engine=ask.deployment.engine.label,
-                least=seconds(launches.seconds(step, 1)),
-                each=each,
-                low=low,
-                high=high,
-            )
-        elif launches.most:
-            yield Text(
-                "decode of more than {most} sequences is in no CUDA graph: the host launches it, which takes {least} "
-                "at least (hosts differ: {low} to {high} times)",
+                "decode of more than {most} sequences is no CUDA graph: the host launches its {launches} kernels one "
+                "by one, at {each} each (hosts differ: {low} to {high})",
                 most=launches.most,
-                least=seconds(launches.seconds(step, ask.steps.estimate(step).launched)),
-                low=f"{law.low:g}",
-                high=f"{law.high:g}",
+                **figures,
             )
         else:
             yield Text(
                 "without CUDA graphs the host launches the {launches} kernels of a decode step one by one, at {each} "
                 "each (hosts differ: {low} to {high}); the device waits where it is faster",
-                launches=ask.steps.estimate(step).launched,
-                each=each,
-                low=low,
-                high=high,
+                **figures,
             )
 
 
