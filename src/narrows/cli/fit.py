@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
+from narrows.cli.shared import shared
 from narrows.report.i18n import _
 from narrows.text import BadInput
 
@@ -90,13 +91,7 @@ command = Command(
     epilog=example("narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096"),
     params=[
         click.Argument(["model"]),
-        option(
-            "--gpu",
-            multiple=True,
-            required=True,
-            metavar="GPU",
-            help=_("Accelerator, a name from 'narrows gpus'; again for more, to compare."),
-        ),
+        shared("--gpu"),
         option(
             "--max-len",
             metavar="TOKENS",
@@ -110,44 +105,18 @@ command = Command(
             type=int,
             help=_("Of these, tokens of prompt, for idle → peak. Default: half."),
         ),
-        option("--tp", metavar="N", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
-        option("--pp", metavar="N", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
-        option(
-            "--dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of unquantized weights.")
-        ),
-        option(
-            "--kv-cache-dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of the KV cache.")
-        ),
-        option(
-            "--engine",
-            metavar="ENGINE",
-            default="vllm",
-            show_default=True,
-            help=_("Serving engine, with its version or without: vllm==0.24. Its defaults apply."),
-        ),
-        option(
-            "--gpu-memory-utilization",
-            metavar="SHARE",
-            type=float,
-            help=_("Share of device memory for the engine, such as 0.9."),
-        ),
-        option("--max-num-seqs", metavar="N", type=int, help=_("Sequences the engine runs at once.")),
-        option("--max-num-batched-tokens", metavar="TOKENS", type=int, help=_("Tokens the engine runs in one step.")),
-        option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
+        shared("--tp"),
+        shared("--pp"),
+        shared("--dtype"),
+        shared("--kv-cache-dtype"),
+        shared("--engine"),
+        shared("--gpu-memory-utilization"),
+        shared("--max-num-seqs"),
+        shared("--max-num-batched-tokens"),
+        shared("--enforce-eager"),
         option("--kv-cache-memory-bytes", metavar="SIZE", help=_("KV cache of this size per device, such as 8GiB.")),
-        option(
-            "--quantization",
-            metavar="METHOD",
-            help=_(
-                "Quantize an unquantized checkpoint while it loads: fp8, bitsandbytes, …; or plan for a GGUF file "
-                "type: Q4_K_M."
-            ),
-        ),
-        option(
-            "--memory",
-            metavar="SIZE",
-            help=_("Usable memory per device, such as 44.4GiB, in place of the catalogue's."),
-        ),
+        shared("--quantization"),
+        shared("--memory"),
         option(
             "--memory-in-use",
             metavar="SIZE",
@@ -181,8 +150,8 @@ command = Command(
         option("--page-size", metavar="TOKENS", type=int, help=_("SGLang: tokens of a page of its pool.")),
         option("--max-total-tokens", metavar="TOKENS", type=int, help=_("SGLang: tokens of its pool at most.")),
         option("--disable-cuda-graph", is_flag=True, help=_("SGLang: the same as --enforce-eager.")),
-        option("--cloud", metavar="CLOUD", help=_("Prices of this cloud only, such as aws.")),
-        option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
+        shared("--cloud"),
+        shared("--assume"),
         as_json(),
         plot(),
         lang(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from narrows.cli.options import Command, as_json, emit, example, lang, option
+from narrows.cli.shared import shared
 from narrows.report.i18n import _
 
 
@@ -28,7 +29,7 @@ command = Command(
         option("--vendor", metavar="VENDOR", help=_("Of this vendor, such as nvidia.")),
         option("--min-memory", metavar="SIZE", help=_("With at least this memory, such as 80GB.")),
         option("--precision", metavar="FORMAT", help=_("With a peak at this precision, such as fp8.")),
-        option("--cloud", metavar="CLOUD", help=_("Prices of this cloud only, such as aws.")),
+        shared("--cloud"),
         as_json(),
         lang(),
     ],

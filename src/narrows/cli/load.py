@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
+from narrows.cli.shared import shared
 from narrows.report.i18n import _
 
 
@@ -42,15 +43,9 @@ command = Command(
             "--from", "source", metavar="STORAGE", help=_("Storage or path. Default: where MODEL lies, or the hub.")
         ),
         option("--gpu", required=True, metavar="GPU", help=_("Accelerator, a name from 'narrows gpus'.")),
-        option(
-            "--engine",
-            metavar="ENGINE",
-            default="vllm",
-            show_default=True,
-            help=_("Serving engine, with its version or without: vllm==0.24. Its defaults apply."),
-        ),
-        option("--tp", metavar="N", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
-        option("--pp", metavar="N", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
+        shared("--engine"),
+        shared("--tp"),
+        shared("--pp"),
         option("--loader", metavar="LOADER", help=_("How weights are read. Default: the engine's own.")),
         option("--concurrency", metavar="N", type=int, help=_("Reads at once and rank. Default: the loader's own.")),
         option("--bandwidth", metavar="RATE", help=_("Bandwidth of the storage, such as 125MiB/s or 2GB/s.")),
@@ -59,12 +54,10 @@ command = Command(
         option("--target", metavar="STORAGE", help=_("Where a download is put. Default: nvme.")),
         option("--warm", is_flag=True, help=_("The files are in the page cache.")),
         option("--compile-cache", is_flag=True, help=_("Compiled code of an earlier start is kept.")),
-        option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
-        option(
-            "--dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of unquantized weights.")
-        ),
+        shared("--enforce-eager"),
+        shared("--dtype"),
         option("--quantization", metavar="METHOD", help=_("Quantize while it loads: fp8, bitsandbytes, …")),
-        option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
+        shared("--assume"),
         as_json(),
         plot(),
         lang(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from narrows.cli.options import Command, as_json, emit, example, lang, option, waiting
+from narrows.cli.shared import shared
 from narrows.report.i18n import _
 
 
@@ -45,11 +46,9 @@ command = Command(
         click.Argument(["model"], required=False),
         option("--find", default="", metavar="WORDS", help=_("List only names that hold these words.")),
         option("--length", metavar="TOKENS", type=int, help=_("Tokens of one sequence. Default: the model's limit.")),
-        option(
-            "--kv-cache-dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of the KV cache.")
-        ),
+        shared("--kv-cache-dtype"),
         option("--quantization", metavar="TYPE", help=_("Stored as this GGUF file type of llama.cpp, such as Q4_K_M.")),
-        option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
+        shared("--assume"),
         as_json(),
         lang(),
     ],

@@ -1,0 +1,65 @@
+"""Options that several commands share: what a deployment is, and what its structure and prices are taken from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from narrows.cli.options import option
+from narrows.report.i18n import _
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "--gpu": {
+        "multiple": True,
+        "required": True,
+        "metavar": "GPU",
+        "help": _("Accelerator, a name from 'narrows gpus'; again for more, to compare."),
+    },
+    "--tp": {"metavar": "N", "type": int, "default": 1, "show_default": True, "help": _("Tensor-parallel size.")},
+    "--pp": {"metavar": "N", "type": int, "default": 1, "show_default": True, "help": _("Pipeline-parallel size.")},
+    "--dtype": {
+        "metavar": "FORMAT",
+        "default": "auto",
+        "show_default": True,
+        "help": _("Format of unquantized weights."),
+    },
+    "--kv-cache-dtype": {
+        "metavar": "FORMAT",
+        "default": "auto",
+        "show_default": True,
+        "help": _("Format of the KV cache."),
+    },
+    "--engine": {
+        "metavar": "ENGINE",
+        "default": "vllm",
+        "show_default": True,
+        "help": _("Serving engine, with its version or without: vllm==0.24. Its defaults apply."),
+    },
+    "--gpu-memory-utilization": {
+        "metavar": "SHARE",
+        "type": float,
+        "help": _("Share of device memory for the engine, such as 0.9."),
+    },
+    "--max-num-seqs": {"metavar": "N", "type": int, "help": _("Sequences the engine runs at once.")},
+    "--max-num-batched-tokens": {"metavar": "TOKENS", "type": int, "help": _("Tokens the engine runs in one step.")},
+    "--enforce-eager": {"is_flag": True, "help": _("Without CUDA graphs.")},
+    "--quantization": {
+        "metavar": "METHOD",
+        "help": _(
+            "Quantize an unquantized checkpoint while it loads: fp8, bitsandbytes, …; or plan for a GGUF file type: "
+            "Q4_K_M."
+        ),
+    },
+    "--memory": {
+        "metavar": "SIZE",
+        "help": _("Usable memory per device, such as 44.4GiB, in place of the catalogue's."),
+    },
+    "--cloud": {"metavar": "CLOUD", "help": _("Prices of this cloud only, such as aws.")},
+    "--assume": {"metavar": "FAMILY", "help": _("Read an unknown architecture as this one, and say so.")},
+}
+
+
+def shared(name: str) -> click.Option:
+    """One of the options that mean the same in every command."""
+    return option(name, **_SETTINGS[name])
