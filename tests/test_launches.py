@@ -58,31 +58,29 @@ def test_more_ranks_do_not_shorten_what_the_host_launches() -> None:
 
 
 def test_batches_beyond_the_largest_graph_wait_for_the_host() -> None:
-    small = deploy(load_model("qwen3-0.6b"), find_accelerator("b200-sxm"), max_length=64, max_num_seqs=2048)
-    assert (
-        estimate(small, Batch.decode(512, 16)).bound != "overhead" or estimate(small, Batch.decode(512, 16)).time < 4e-3
-    )
+    model, device = load_model("qwen3-0.6b"), find_accelerator("b200-sxm")
+    small = deploy(model, device, max_length=64, max_num_seqs=2048)
+    assert estimate(small, Batch.decode(512, 16)).time < 0.6 * 28 * LAYER
     above = estimate(small, Batch.decode(513, 16))
     assert above.time == pytest.approx(28 * LAYER)
     assert above.bound == "overhead"
     older = msgspec.structs.replace(small, engine=llama("vllm==0.6.0").engine)
-    assert estimate(older, Batch.decode(257, 16)).time == pytest.approx(
-        estimate(older, Batch.decode(257, 16)).launched * EACH
-    )
     assert estimate(older, Batch.decode(256, 16)).launched == 0
-    gaudi = deploy(load_model("qwen3-0.6b"), find_accelerator("gaudi3"), max_length=64, max_num_seqs=2048)
-    assert estimate(gaudi, Batch.decode(513, 16)).time < 28 * LAYER
+    beyond = estimate(older, Batch.decode(257, 16))
+    assert beyond.time == pytest.approx(beyond.launched * EACH)
+    gaudi = deploy(model, find_accelerator("gaudi3"), max_length=64, max_num_seqs=2048)
+    assert estimate(gaudi, Batch.decode(513, 16)).bound == estimate(gaudi, Batch.decode(512, 16)).bound
 
 
 def test_graphs_that_are_cut_at_attention_cost_the_host_a_part_of_every_layer() -> None:
     """Qwen2.5-1.5B took 5.4 ms with vLLM 0.9, whose graphs are cut."""
     model, device = load_model("qwen2.5-1.5b"), find_accelerator("h100-sxm")
-    cut, whole = (deploy(model, device, engine=f"vllm=={v}", max_length=1024) for v in ("0.9.2", "0.11.2"))
+    cut, whole = (deploy(model, device, engine=f"vllm=={v}", max_length=8192) for v in ("0.9.2", "0.11.2"))
     step = Batch.decode(1, 300)
     assert estimate(cut, step).time == pytest.approx(28 * LAYER)
     assert estimate(cut, step).low < 5.4e-3 < estimate(cut, step).high
     assert estimate(whole, step).time < 0.5 * 28 * LAYER
-    assert estimate(cut, Batch.decode(256, 900)).time == estimate(whole, Batch.decode(256, 900)).time
+    assert estimate(cut, Batch.decode(256, 4000)).bound == "memory bandwidth"
     found = roofline("qwen2.5-1.5b", "h100-sxm", batch=1, context=300, engine="vllm==0.9.2")
     assert sum("are cut at attention" in str(one) for one in found.assumptions) == 1
 

@@ -293,8 +293,8 @@ def _launches(asks: Sequence[Ask]) -> Iterator[Text]:
             )
         elif launches.most:
             yield Text(
-                "decode of more than {most} sequences is in no CUDA graph: the host launches it, which takes {least} at "
-                "least (hosts differ: {low} to {high} times)",
+                "decode of more than {most} sequences is in no CUDA graph: the host launches it, which takes {least} "
+                "at least (hosts differ: {low} to {high} times)",
                 most=launches.most,
                 least=seconds(launches.seconds(step, ask.steps.estimate(step).launched)),
                 low=f"{law.low:g}",
