@@ -3,8 +3,7 @@
     python benchmarks/headers.py [--runs 5] [--json]
 
 The shards are sparse files made by scripts/make_shards.py; every run is a new process (on Linux: memory is read from
-/proc). `whole` counts the interpreter
-and all imports. Exit 1 if the median is beyond 1 CPU-second or 150 MB.
+/proc). `whole` counts the interpreter and all imports. Exit 1 if the median is beyond 1 CPU-second or 150 MB.
 """
 
 from __future__ import annotations

@@ -7,12 +7,11 @@ from narrows.models.mixers import SHARED
 from narrows.models.tensors import CacheRow
 
 
-def cached_by_transformers(spec: ModelSpec, length: int, encoder_tokens: int | None = None) -> int:
+def cached_by_transformers(spec: ModelSpec, length: int, encoder_tokens: int | None) -> int:
     """Elements that the cache of transformers lists after a sequence of `length` tokens.
 
     It keeps W − 1 tokens of a window (the next one completes it), counts constant state, and lists a key that is the
-    value as well (DeepSeek-V4) under both names. encoder_tokens: how many tokens the encoder put out, where there is
-    one.
+    value as well (DeepSeek-V4) under both names. encoder_tokens: how many tokens the encoder put out, None without one.
     """
 
     def kept(row: CacheRow) -> int:

@@ -1,6 +1,6 @@
 """Writes the laws of attention, fitted on the bundled rows that are not scored, and those with one device left out.
 
-    python scripts/fit_attention.py
+    python -m scripts.fit_attention
 
 Laws by phase and sharing of KV heads, precision of the cache, and engine (the open kernels that vLLM takes stand
 without an engine's name). For each: of every device; of its architecture, with the same values and the interval of a

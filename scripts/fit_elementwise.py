@@ -1,6 +1,6 @@
 """Fits the laws of elementwise operators: src/narrows/calibration/data/elementwise.jsonl. Needs scipy.
 
-    python scripts/fit_elementwise.py
+    python -m scripts.fit_elementwise
 
 A law of each measured device, of classes of devices (one set of values for all of them), and `without DEVICE` for
 scoring. Intervals hold 80 % of measured ÷ predicted: of the device's own rows, or of rows of devices left out.

@@ -1,6 +1,6 @@
 """Writes the laws of mixtures of experts, fitted on the bundled rows that are not scored.
 
-    python scripts/fit_experts.py
+    python -m scripts.fit_experts
 
 A law by format for every device; of its architecture, with the same values and the interval of a device left out; of
 `Blackwell GDDR`, the law of the Blackwell that is measured (vLLM takes CUTLASS there, which the rows here hold for two
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from narrows.accuracy.experts_rows import Rows, experts_rows, picked
@@ -27,8 +28,7 @@ from scripts.fit_attention import ASSUMED, ORIGIN, SOURCE, write
 from scripts.fitting_laws import Coefficient, Sample, fitted, middle, ratios
 
 ROWS = 3000
-BELIEVED = 0.25
-MEASURED_WITH = "vllm"
+BLOCKS, SCALED = "fp8 blocks", "fp8"
 MARLIN_FORMAT = "w4a16"
 """What every device with GDDR runs Marlin for."""
 START = {
@@ -46,6 +46,7 @@ START = {
     "activation_bandwidth": Coefficient(0.6, 2),
     "sharpness": Coefficient(3.0),
 }
+_AS = "as in blocks, whose kernel multiplies alike, on"
 FITTED: dict[tuple[str, ...], dict[str, float]] = {}
 """Laws by format and devices."""
 
@@ -88,15 +89,9 @@ def others_of(rows: Rows, all_rows: Sequence[Rows]) -> list[Rows]:
     return [other for other in others if kernel_of(other) == kernel_of(rows)] or others
 
 
-def believed(rows: Sequence[Rows]) -> list[Rows]:
-    """The tables that may stand for others."""
-    return [one for one in rows if values_of([one])["bandwidth"] >= BELIEVED]
-
-
 def left_out(rows: Sequence[Rows]) -> dict[str, dict[str, float]]:
     """Of each device, the law that the others give it."""
-    good = believed(rows)
-    return {one.device.id: values_of(others_of(one, good)) for one in good} if len(good) > 1 else {}
+    return {one.device.id: values_of(others_of(one, rows)) for one in rows} if len(rows) > 1 else {}
 
 
 def laws_of(format: str, rows: Sequence[Rows], usual: tuple[float, float]) -> tuple[list[Law], list[Law]]:
@@ -104,17 +99,11 @@ def laws_of(format: str, rows: Sequence[Rows], usual: tuple[float, float]) -> tu
     one has no second device.
     """
 
-    def law(
-        device: str, values: Mapping[str, float], bounds: tuple[float, float], n: int, basis: str, engine: str = ""
-    ) -> Law:
-        return Law("experts", device, dict(values), *bounds, n, basis, ORIGIN, format, engine)
+    def law(device: str, values: Mapping[str, float], bounds: tuple[float, float], n: int, basis: str) -> Law:
+        return Law("experts", device, dict(values), *bounds, n, basis, ORIGIN, format)
 
     made, left = [], []
-    good, missing = believed(rows), left_out(rows)
-    for one in (one for one in rows if one not in good):
-        own, number = values_of([one]), len(one.seconds)
-        basis = "fitted on this device; too slow to stand for others"
-        made.append(law(one.device.id, own, interval([one], [own]), number, basis, MEASURED_WITH))
+    good, missing = rows, left_out(rows)
     bounds = interval(good, [missing[one.device.id] for one in good]) if missing else usual
     for one in good:
         own, number = values_of([one]), len(one.seconds)
@@ -145,18 +134,25 @@ def laws_of(format: str, rows: Sequence[Rows], usual: tuple[float, float]) -> tu
     return made, left
 
 
+def as_blocks(made: Sequence[Law]) -> list[Law]:
+    """Laws of fp8 with one scale per tensor where only blocks were measured: assumed to be those."""
+    known = {law.device for law in made if law.precision == SCALED}
+    return [
+        msgspec.structs.replace(
+            law, precision=SCALED, n=0, low=ASSUMED[0], high=ASSUMED[1], basis=f"assumed: {_AS} {law.device}"
+        )
+        for law in made
+        if law.precision == BLOCKS and law.device not in known
+    ]
+
+
 def main() -> None:
     """Fits and writes."""
     groups: dict[str, list[Rows]] = {}
     for rows in experts_rows():
         if not rows.test:
             groups.setdefault(rows.format, []).append(rows)
-    pairs = [
-        (one, found[one.device.id])
-        for rows_ in groups.values()
-        if (found := left_out(rows_))
-        for one in believed(rows_)
-    ]
+    pairs = [(one, found[one.device.id]) for rows_ in groups.values() if (found := left_out(rows_)) for one in rows_]
     usual = interval([one for one, _ in pairs], [values for _, values in pairs])
     made: list[Law] = []
     left: list[Law] = []
@@ -165,6 +161,7 @@ def main() -> None:
         laws, without = laws_of(format, members, usual)
         made += laws
         left += without
+    made += as_blocks(made)
     write(SOURCE / "calibration/data/experts.jsonl", [*made, *left])
 
 

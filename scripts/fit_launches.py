@@ -12,19 +12,18 @@ from pathlib import Path
 
 import msgspec
 
-from narrows.accuracy.launches import launch_law, layer_law, seconds_by_source
+from narrows.accuracy.launches import launch_law, seconds_by_source
 
 TARGET = Path(__file__).resolve().parent.parent / "src/narrows/calibration/data/launches.jsonl"
 
 
 def main() -> None:
     """Write the file."""
-    law, layer = launch_law(), layer_law()
-    TARGET.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in (law, layer)))
+    law = launch_law()
+    TARGET.write_bytes(msgspec.json.encode(law) + b"\n")
     for source, each in seconds_by_source().items():
         print(f"{1e6 * each:5.1f} µs  {source}")
     print(f"{1e6 * law.values['each']:.1f} µs a launch, {law.low} to {law.high} times")
-    print(f"{1e6 * layer.values['each']:.1f} µs a layer in pieces, {layer.low} to {layer.high} times")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,12 @@ import msgspec
 
 OUT = Path(__file__).resolve().parent.parent / "src/narrows/hardware/data"
 
+COLUMNS = (
+    "memory_cuda_usable_bytes", "memory_usable_source", "sram_bytes", "nvlink_gb_s_per_direction", "c2c_gb_s_total",
+    "xgmi_gb_s_total", "pcie_gb_s_per_direction_theoretical", "scaleup", "fp4_flops",
+)  # fmt: skip
+"""What a row of the directory's table may leave empty."""
+
 AS_OF = "2026-11-29"
 """When the device facts were gathered. Prices carry their own dates."""
 
@@ -63,6 +69,20 @@ L1_PER_SM_KIB = {
 }
 """Unified L1 cache and shared memory of one SM by compute capability. CUDA C++ Programming Guide, technical
 specifications per compute capability; NVIDIA tuning guides and whitepapers."""
+
+
+ADDED = Path(__file__).resolve().parent / "data/accelerators-added.csv"
+"""Devices beside those of the directory, by the figures of vendors' sheets; peaks follow from them."""
+
+USABLE = {
+    "gb10-dgx-spark": {
+        "usable_bytes": 128526897152,
+        "usable_most_bytes": 130663642562,
+        "usable_source": "119.7 GiB in start-up logs on earlier DGX OS (and leptonai/gpud#1170: 128501256192 B), "
+        "121.69 on later (github:MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47)",
+    }
+}
+"""What several systems report differently: the least, which is taken, and the most."""
 
 
 def rate(text: str, factor: float = 1, power: int = 12) -> msgspec.Raw | None:
@@ -147,6 +167,49 @@ def accelerator(row: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def added(row: dict[str, str]) -> dict[str, Any]:
+    """A device of `ADDED`: what a GeForce card's multiprocessors do in a clock gives its peaks.
+
+    256 FMA in fp16 with accumulation in fp32, twice as many 8-bit floats from 8.9 on, 4 and 8 times as many integers
+    of 8 and 4 bits (Turing's, Ampere's and Ada's whitepapers); 128 in fp32, and 64 on Turing.
+    """
+    clock = int(row["sm_count"]) * int(row["boost_mhz"]) * 1e6
+    half, plain = clock * 512, clock * (128 if row["compute_capability"] == "7.5" else 256)
+    later = row["compute_capability"] != "7.5"
+    return accelerator(
+        {
+            **dict.fromkeys(COLUMNS, ""),
+            **{name: row[name] for name in ("id", "name", "architecture", "compute_capability", "memory_type")},
+            **{
+                name: row[name]
+                for name in ("sm_count", "pcie_gen", "pcie_lanes", "tdp_w", "form_factor", "launch_year")
+            },
+            "vendor": "nvidia",
+            "memory_label": f"{row['memory_gib']} GB",
+            "memory_bytes": str(int(row["memory_gib"]) * 2**30),
+            "memory_bytes_basis": "label GB read as GiB (DRAM/HBM stacks are binary; inferred)",
+            "memory_bandwidth_bytes_s": str(int(row["bandwidth_gb_s"]) * 10**9),
+            "fp32_flops": short(plain),
+            "tf32_flops": short(plain) if later else "",
+            "fp16_flops": short(half),
+            "bf16_flops": short(half) if later else "",
+            "fp8_flops": short(2 * half) if row["compute_capability"] == "8.9" else "",
+            "int8_ops": short(4 * half),
+            "int4_ops": short(8 * half),
+            "l2_bytes": str(int(float(row["l2_mib"]) * 2**20)),
+            "source": row["source"] + " (recalled) ; computed SM x 256 FMA/clk x 2 x boost",
+            "confidence": "medium",
+            "notes": "fp16/bf16/fp8 here = FP32-accumulate (half rate on GeForce). "
+            + ("clock and power are the highest that laptops have" if row["form_factor"] == "laptop" else ""),
+        }
+    )
+
+
+def short(value: float) -> str:
+    """A peak to a tenth of a TFLOP/s."""
+    return str(round(value / 1e11) * 10**11)
+
+
 def whole_device(row: dict[str, str]) -> bool:
     """Whether the row prices whole devices of the kind it names."""
     return float(row["accelerator_count"]) >= 1 and "Modified" not in row["notes"]
@@ -220,7 +283,8 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def main(directory: str) -> None:
     """Both tables. Devices keep the order of the input; prices go by device, count and price."""
-    devices = [accelerator(row) for row in read(Path(directory) / "accelerators.csv")]
+    devices = [accelerator(row) | USABLE.get(row["id"], {}) for row in read(Path(directory) / "accelerators.csv")]
+    devices += [added(row) for row in read(ADDED)]
     order = {row["id"]: position for position, row in enumerate(devices)}
     prices = carried([price(row) for row in read(Path(directory) / "prices.csv") if whole_device(row)])
     prices.sort(

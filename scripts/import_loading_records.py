@@ -199,9 +199,15 @@ def starts(raws: list[dict[str, Any]]) -> list[dict[str, Any]]:
             found["shards"] = raw["shards_read_s"]
         base = {"source": raw["source"], "split": raw["split"], "model": raw.get("model") or ""}
         for stage, seconds in found.items():
-            extra: dict[str, Any] = {"layers": layers} if stage.startswith(("compile", "capture")) else {}
+            said = {"version": raw["engine_version"].removeprefix("v")} if raw.get("engine_version") else {}
+            extra: dict[str, Any] = {"layers": layers, **said} if stage.startswith(("compile", "capture")) else {}
             if stage == "engine start":
-                extra = {"layers": layers, "eager": bool(raw.get("enforce_eager")), "warm": "compile warm" in found}
+                extra = {
+                    "layers": layers,
+                    **said,
+                    "eager": bool(raw.get("enforce_eager")),
+                    "warm": "compile warm" in found,
+                }
             if stage == "shards":
                 extra = {"bytes": round(raw["weights_gib"] * 2**30), "loader": "safetensors", "device": GB10}
             rows.append({"id": f"{raw['id']}:{stage}", **base, "stage": stage, "seconds": seconds, **extra})

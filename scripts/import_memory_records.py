@@ -30,6 +30,20 @@ STRUCTURE = {
     "Qwen/Qwen2.5-7B-Instruct-AWQ": "Qwen/Qwen2.5-7B-Instruct",
     "Qwen/QwQ-32B-AWQ": "Qwen/QwQ-32B",
     "Qwen/Qwen3.6-35B-A3B": "Qwen/Qwen3.5-35B-A3B",
+    "teknium/OpenHermes-2.5-Mistral-7B": "mistralai/Mistral-7B-v0.1",
+    "TheBloke/zephyr-7B-beta-AWQ": "mistralai/Mistral-7B-v0.1",
+    "TheBloke/Llama-2-7B-GPTQ": "meta-llama/Llama-2-7b-hf",
+    "Qwen/Qwen1.5-7B-Chat-GPTQ-Int4": "Qwen/Qwen2-7B-Instruct",
+    "Qwen/Qwen1.5-14B-Chat": "Qwen/Qwen2-7B-Instruct",
+    "Qwen/Qwen1.5-72B-Chat": "Qwen/Qwen2-7B-Instruct",
+    "Qwen/Qwen-72B-Chat": "Qwen/Qwen2-7B-Instruct",
+    "deepseek-ai/deepseek-coder-33b-instruct": "deepseek-ai/deepseek-coder-6.7b-instruct",
+    "deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct": "deepseek-ai/DeepSeek-V2-Lite",
+    "Qwen/Qwen2.5-14B-Instruct-GPTQ-Int4": "Qwen/Qwen2.5-14B-Instruct",
+    "TheBloke/Mixtral-8x7B-Instruct-v0.1-AWQ": "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "RedHatAI/Mixtral-8x7B-Instruct-v0.1-FP8": "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8": "Qwen/Qwen3-30B-A3B-FP8",
+    "Qwen/Qwen2.5-3B-Instruct-AWQ": "Qwen/Qwen2.5-3B",
 }
 """Model of a record → catalogue entry with the same structure."""
 
@@ -37,11 +51,58 @@ _AWQ: dict[str, Any] = {
     "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True},
     "torch_dtype": "float16",
 }
-CONFIG: dict[str, dict[str, Any]] = {"Qwen/Qwen2.5-7B-Instruct-AWQ": _AWQ, "Qwen/QwQ-32B-AWQ": _AWQ}
+_GPTQ: dict[str, Any] = {
+    "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True},
+    "torch_dtype": "float16",
+}
+
+
+def _qwen(layers: int, hidden: int, width: int, heads: int, vocab: int) -> dict[str, Any]:
+    """Dense Qwen models of the first two generations: as many KV heads as heads, 32,768 tokens."""
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "intermediate_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "vocab_size": vocab,
+        "max_position_embeddings": 32768,
+        "tie_word_embeddings": False,
+    }
+
+
+CONFIG: dict[str, dict[str, Any]] = {
+    "Qwen/Qwen2.5-7B-Instruct-AWQ": _AWQ,
+    "Qwen/QwQ-32B-AWQ": _AWQ,
+    "Qwen/Qwen2.5-3B-Instruct-AWQ": _AWQ,
+    "TheBloke/zephyr-7B-beta-AWQ": _AWQ,
+    "TheBloke/Mixtral-8x7B-Instruct-v0.1-AWQ": _AWQ,
+    "teknium/OpenHermes-2.5-Mistral-7B": {"vocab_size": 32002},
+    "TheBloke/Llama-2-7B-GPTQ": _GPTQ,
+    "Qwen/Qwen2.5-14B-Instruct-GPTQ-Int4": _GPTQ,
+    "Qwen/Qwen1.5-7B-Chat-GPTQ-Int4": {**_qwen(32, 4096, 11008, 32, 151936), **_GPTQ},
+    "Qwen/Qwen1.5-14B-Chat": _qwen(40, 5120, 13696, 40, 152064),
+    "Qwen/Qwen1.5-72B-Chat": _qwen(80, 8192, 24576, 64, 152064),
+    "Qwen/Qwen-72B-Chat": _qwen(80, 8192, 24576, 64, 152064),
+    "deepseek-ai/deepseek-coder-33b-instruct": {
+        "num_hidden_layers": 62,
+        "hidden_size": 7168,
+        "intermediate_size": 19200,
+        "num_attention_heads": 56,
+        "num_key_value_heads": 8,
+    },
+    "RedHatAI/Mixtral-8x7B-Instruct-v0.1-FP8": {
+        "quantization_config": {"quant_method": "fp8", "activation_scheme": "static"},
+    },
+}
 """Model of a record → fields of its config that the entry with the same structure has otherwise."""
 
 QUANTIZED_AS = {"tm-120": "Qwen/Qwen3-30B-A3B-FP8"}
 """Records of a quantized checkpoint named only by its flag."""
+
+IN_USE = {"tm-110": 4.09}
+"""GiB of the device that others held, where only the source says so: what was in use before the profiled step (42.62
+GiB), less the weights (38.53 GiB); the device is a virtual one."""
 
 INFERRED = {
     "llm-d-incubation/llm-d-planner": "0.11",  # another row of the same table names it
@@ -64,6 +125,7 @@ NUMBERS = {
     "cuda_graph_gib": "graph_bytes",
     "graph_estimate_gib": "graph_estimate_bytes",
     "total_gpu_gib": "usable_bytes",
+    "memory_in_use_gib": "memory_in_use_bytes",
 }
 SAME = (
     "id", "source", "engine", "split", "model", "quantization", "kv_cache_dtype", "model_dtype", "gpu_count", "tp",
@@ -96,6 +158,8 @@ def record(raw: dict[str, Any]) -> dict[str, Any]:
     kept = {name: raw[name] for name in SAME if raw.get(name) is not None}
     kept["source"] = raw["source"] if raw["source"].startswith("http") else ""
     kept |= {name: round(raw[old] * GIB) for old, name in NUMBERS.items() if raw.get(old) is not None}
+    if raw["id"] in IN_USE:
+        kept["memory_in_use_bytes"] = round(IN_USE[raw["id"]] * GIB)
     capacity = _capacity(notes)
     if capacity is not None:
         kept.setdefault("usable_bytes", round(capacity * GIB))

@@ -1,6 +1,6 @@
 """Makes the bundled table of measured attention, columns for numpy, from what aiconfigurator publishes.
 
-    python scripts/import_operators_attention.py FOLDER
+    python -m scripts.import_operators_attention FOLDER
 
 FOLDER holds operators-attention-decode.csv.gz and operators-attention-prefill.csv.gz. All rows are carried, times to
 three digits. Rows are those of one operator call: heads of 128 elements, full causal attention, all sequences alike.

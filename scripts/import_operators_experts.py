@@ -1,6 +1,6 @@
 """Makes the bundled table of measured mixtures of experts, columns for numpy, from what aiconfigurator publishes.
 
-    python scripts/import_operators_experts.py FOLDER
+    python -m scripts.import_operators_experts FOLDER
 
 FOLDER holds operators-moe.csv.gz. Which experts a row's tokens went to is not in the table but follows from how its
 collector draws them, which is drawn here again: `balanced` strides evenly; `power_law_a` gives each expert a load from
@@ -8,9 +8,11 @@ a power law of exponent a between 1 and 0.8 × tokens (0.01 and 2 where there ar
 tokens × top_k, rounds, and makes rank 0 the most loaded of the expert-parallel ranks. `touched` (experts of rank 0
 with any row) and `load` (rows of rank 0 ÷ an even share) are means over `DRAWS` draws.
 
-All rows are carried, times to three digits. Two kinds are marked as neither to fit nor to score (`excluded`): rows of
-several ranks whose power law rounds to no rows at all, so that which rank works hangs on how a sort breaks ties; and
-fp8 experts whose width is no multiple of 16, which fall to a path 30 times slower. Writes
+All rows are carried, times to three digits. Three kinds are marked as neither to fit nor to score (`excluded`): rows of
+several ranks whose power law rounds to no rows at all, so that which rank works hangs on how a sort breaks ties;
+fp8 experts whose width is no multiple of 16, which fall to a path 30 times slower; and tables of fewer bits that take
+longer than bf16 does on the same device, in the median over equal shapes: no server would be left with them, and
+kernels that were not tuned look like that. Writes
 src/narrows/accuracy/data/operators-experts.npz; operators.md beside it says what stands in.
 """
 
@@ -18,8 +20,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -90,6 +94,26 @@ def excluded(row: dict[str, str]) -> str:
     return ""
 
 
+SLOWER = "fewer bits, and slower than bf16"
+
+
+def slower(table: Sequence[dict[str, str]]) -> set[tuple[str, str]]:
+    """(system, format) of the tables that take longer than bf16, in the median over the shapes that both have."""
+    names = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
+    plain: dict[tuple[str, ...], float] = {}
+    for row in table:
+        if row["moe_dtype"] == "bfloat16":
+            plain[row["system"], row["distribution"], *(row[name] for name in names)] = float(row["latency"])
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for row in table:
+        base = plain.get((row["system"], row["distribution"], *(row[name] for name in names)))
+        if base is not None:
+            ratios.setdefault((row["system"], row["moe_dtype"]), []).append(float(row["latency"]) / base)
+    for key, found in sorted(ratios.items()):
+        print(*key, f"{len(found)} shapes of bf16, {median(found):.2f} times its time")
+    return {key for key, found in ratios.items() if median(found) > 1}
+
+
 def matrices(row: dict[str, str]) -> int:
     """2 for the experts of Nemotron-H, which have no gate; else 3."""
     plain = int(row["topk"]) == 22 or (int(row["hidden_size"]), int(row["inter_size"])) == (2688, 1856)
@@ -106,7 +130,9 @@ def order(row: dict[str, str]) -> tuple[object, ...]:
 def main(folder: Path) -> None:
     """Reads the table, draws the routing, writes the columns."""
     table = sorted(rows(folder / "operators-moe.csv.gz"), key=order)
-    print(Counter((row["split"], excluded(row)) for row in table))
+    slow = slower(table)
+    reasons = [excluded(row) or (SLOWER if (row["system"], row["moe_dtype"]) in slow else "") for row in table]
+    print(Counter(zip((row["split"] for row in table), reasons, strict=True)))
     sizes = ("num_tokens", "num_experts", "topk", "moe_ep_size")
     routing = [routed(*(int(row[name]) for name in sizes), row["distribution"]) for row in table]
 
@@ -116,7 +142,7 @@ def main(folder: Path) -> None:
     columns = {
         "seconds": seconds(row["latency"] for row in table),
         **codes("split", (row["split"] for row in table)),
-        **codes("excluded", (excluded(row) for row in table)),
+        **codes("excluded", reasons),
         **codes("device", (DEVICES[row["system"]] for row in table)),
         **codes("format", (FORMATS[row["moe_dtype"]] for row in table)),
         **codes("kernel", (next((k for k in KERNELS if k in row["kernel_source"]), "triton") for row in table)),

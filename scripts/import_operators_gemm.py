@@ -1,6 +1,6 @@
 """Makes the bundled times of matrix products and elementwise operators, each a table of columns for numpy.
 
-    python scripts/import_operators_gemm.py FOLDER
+    python -m scripts.import_operators_gemm FOLDER
 
 FOLDER holds operators-gemm.csv.gz (ai-dynamo/aiconfigurator, Apache-2.0) and operators-layers.csv.gz (microsoft/vidur,
 MIT). The first is carried whole, its times rounded to four digits. Of the second, equal shapes are one row with the
@@ -10,28 +10,18 @@ Writes operators-gemm.npz and operators-layers.npz to src/narrows/accuracy/data/
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import sys
-import zipfile
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
+from scripts.packed_columns import DEVICES, codes, rows, write
+
 TARGET = Path(__file__).resolve().parent.parent / "src/narrows/accuracy/data"
-DEVICES = {
-    "a100_sxm": "a100-sxm-80gb",
-    "h100_sxm": "h100-sxm",
-    "l40s": "l40s",
-    "b200_sxm": "b200-sxm",
-    "rtx_pro_6000_server": "rtx-pro-6000-blackwell-server",
-    "a100": "a100-sxm-80gb",
-    "a40": "a40",
-    "h100": "h100-sxm",
-}
+VIDUR_DEVICES = {"a100": "a100-sxm-80gb", "a40": "a40", "h100": "h100-sxm"}
 PRECISIONS = {"bfloat16": "bf16", "fp8": "fp8", "nvfp4": "fp4"}
 ENGINES = {"vllm": "vllm", "trtllm": "tensorrt-llm"}
 KINDS = {
@@ -44,33 +34,15 @@ KINDS = {
 """Vidur's names of what is no matrix product → ours."""
 
 
-def codes(values: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Names and, row by row, which of them."""
-    names = sorted(set(values))
-    number = {name: index for index, name in enumerate(names)}
-    return np.array(names), np.array([number[value] for value in values], dtype=np.uint8)
+def _names_first(name: str, values: list[str]) -> dict[str, np.ndarray[Any, Any]]:
+    """A column of names as `codes` makes it, in the order in which these files hold it."""
+    made = codes(name, values)
+    return {f"{name}_names": made[f"{name}_names"], name: made[name]}
 
 
-def rounded(seconds: list[float]) -> np.ndarray:
+def rounded(seconds: list[float]) -> np.ndarray[Any, Any]:
     """Times to four digits, in seconds, as they will be read again."""
     return np.array([float(f"{value:.3e}") for value in seconds], dtype=np.float32)
-
-
-def write(name: str, columns: dict[str, np.ndarray]) -> None:
-    """An .npz file that is the same, byte by byte, whenever it is made."""
-    path = TARGET / name
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as file:
-        for key, array in columns.items():
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-            file.writestr(zipfile.ZipInfo(f"{key}.npy"), buffer.getvalue(), compress_type=zipfile.ZIP_LZMA)
-    print(f"{path.name}: {path.stat().st_size:,} bytes")
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a compressed CSV file."""
-    with gzip.open(path, "rt") as file:
-        return list(csv.DictReader(file))
 
 
 def products(folder: Path) -> None:
@@ -78,7 +50,7 @@ def products(folder: Path) -> None:
     table = rows(folder / "operators-gemm.csv.gz")
     names = ("split", "system", "src", "gemm_dtype")
     table.sort(key=lambda row: (*(row[name] for name in names), *(int(row[axis]) for axis in "nkm")))
-    columns: dict[str, np.ndarray] = {}
+    columns: dict[str, np.ndarray[Any, Any]] = {}
     for key, values in {
         "device": [DEVICES[row["system"]] for row in table],
         "engine": [ENGINES[row["src"].split("/")[0]] for row in table],
@@ -86,11 +58,11 @@ def products(folder: Path) -> None:
         "precision": [PRECISIONS[row["gemm_dtype"]] for row in table],
         "split": [row["split"] for row in table],
     }.items():
-        columns[f"{key}_names"], columns[key] = codes(values)
+        columns |= _names_first(key, values)
     for axis in "mnk":
         columns[axis] = np.array([int(row[axis]) for row in table], dtype=np.int32)
     columns["seconds"] = rounded([float(row["latency"]) / 1e3 for row in table])
-    write("operators-gemm.npz", columns)
+    write(TARGET / "operators-gemm.npz", columns)
 
 
 def layers(folder: Path) -> None:
@@ -103,15 +75,13 @@ def layers(folder: Path) -> None:
         kind = "gemm"
         if not n:
             kind, n = KINDS[row["op"]], _width(row)
-        times[DEVICES[row["gpu"]], kind, m, n, k].append(float(row["median_ms"]) / 1e3)
+        times[VIDUR_DEVICES[row["gpu"]], kind, m, n, k].append(float(row["median_ms"]) / 1e3)
     keys = sorted(times)
-    columns: dict[str, np.ndarray] = {}
-    columns["device_names"], columns["device"] = codes([key[0] for key in keys])
-    columns["kind_names"], columns["kind"] = codes([key[1] for key in keys])
+    columns = _names_first("device", [key[0] for key in keys]) | _names_first("kind", [key[1] for key in keys])
     for place, axis in enumerate("mnk", start=2):
         columns[axis] = np.array([key[place] for key in keys], dtype=np.int32)
     columns["seconds"] = rounded([median(times[key]) for key in keys])
-    write("operators-layers.npz", columns)
+    write(TARGET / "operators-layers.npz", columns)
 
 
 def _width(row: dict[str, str]) -> int:

@@ -1,6 +1,6 @@
 """Makes the bundled measurements of serving: src/narrows/accuracy/data/serving-records.jsonl.gz, serving-models.jsonl.
 
-    python scripts/import_serving.py PERFORMANCE_DIR MODEL_CONFIGS_DIR
+    python -m scripts.import_serving PERFORMANCE_DIR MODEL_CONFIGS_DIR
 
 PERFORMANCE_DIR holds serving-silicon.csv.gz, serving-vllm-bench.csv, serving-trtllm-static.csv,
 decode-batch1-engines.csv and decode-llamacpp-gb10.csv; MODEL_CONFIGS_DIR is the folder of that name in

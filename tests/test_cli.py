@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from narrows.answers.fit import Fit, fit
 from narrows.answers.gpus import gpus
@@ -377,6 +378,16 @@ def test_every_command_has_help_that_names_its_options(command: str, cli: Cli) -
         assert (code, out) == cli(*command.split(), "-h")[:2]
     else:
         assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("command", ["", *COMMANDS, "measure load"])
+def test_help_is_no_wider_than_the_terminal(
+    command: str, language: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = cli(*command.split(), "--help", "--lang", language)
+    assert max(cell_len(line) for line in out.split("\n")) <= 80 and "\0" not in out
 
 
 def test_without_a_command_the_help_is_shown(cli: Cli) -> None:

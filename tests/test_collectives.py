@@ -29,10 +29,24 @@ def test_a_measured_size_takes_what_was_measured():
     assert collective_time(Collective("all_reduce", 8, MIB), find_accelerator("h100-sxm")).library == "custom"
 
 
-def test_a_slow_host_of_pcie_cards_is_as_slow_as_measured():
-    link = link_of(find_accelerator("l40s"), 4).bandwidth
-    assert seconds("l40s", 4, 16 * MIB) > 5 * (2 * 3 / 4) * 16 * MIB / link
-    assert seconds("l40s", 8, 16 * MIB) > 15 * (2 * 7 / 8) * 16 * MIB / link
+@pytest.mark.parametrize(("ranks", "slower"), [(4, 5), (8, 15)])
+def test_cards_on_pcie_take_the_mean_of_a_host_that_joins_them_and_of_one_that_does_not(
+    ranks: int, slower: float
+) -> None:
+    device = find_accelerator("l40s")
+    table = next(
+        one
+        for one in collective_tables()
+        if (one.device, one.op, one.library, one.ranks) == ("l40s", "all_reduce", "nccl", ranks)
+    )
+    size = 16 * MIB
+    apart = 1e-6 * table.microseconds[table.bytes.index(size)]
+    joined = 2 * (ranks - 1) / ranks * size / (0.8 * link_of(device, ranks).bandwidth)
+    assert apart > slower * 0.8 * joined
+    found = collective_time(Collective("all_reduce", ranks, size), device)
+    assert found.time == pytest.approx((apart * joined) ** 0.5, rel=0.1)
+    assert found.low * found.time < 1.1 * joined and 0.9 * apart < found.high * found.time
+    assert not found.measured
 
 
 def test_an_engines_own_all_reduce_is_used_up_to_its_largest_message_only():

@@ -95,9 +95,10 @@ def test_v4_flash_keeps_a_million_tokens_in_seven_gigabytes() -> None:
     assert flash().kv_bytes_per_sequence(1_048_576) == 7_220_054_016
 
 
-@pytest.mark.parametrize("length", range(1, 300, 7))
-def test_a_token_never_adds_less_than_nothing(length: int) -> None:
-    assert flash().kv_bytes_per_token(length) >= 0
+def test_a_token_that_completes_an_entry_adds_nothing_though_its_sequence_then_keeps_less() -> None:
+    model = flash()
+    assert model.kv_bytes_per_sequence(128) < model.kv_bytes_per_sequence(127)
+    assert model.kv_bytes_per_token(127) == 0
 
 
 def test_the_most_that_a_row_keeps_on_the_way_never_shrinks() -> None:

@@ -170,8 +170,24 @@ def test_a_second_server_whose_share_is_already_spent() -> None:
 
 
 def test_what_others_hold_is_named_and_added_in_versions_that_count_it() -> None:
-    text = log(
-        "0.10.2",
+    text = crowded_log("0.9.0")
+    answer = of(text, gpu="h100-sxm")
+    assert cause(answer) == "others-hold-memory"
+    assert "56.65 GiB" in str(answer.cause.text)  # type: ignore[union-attr]
+    assert answer.mend is not None and answer.mend.change == "--gpu-memory-utilization 0.92"
+
+
+def test_a_version_that_leaves_others_out_is_not_told_to_count_them() -> None:
+    """A larger share than is free would be refused: no such mend."""
+    answer = of(crowded_log("0.10.2"), gpu="h100-sxm")
+    assert cause(answer) == "others-hold-memory"
+    assert "leaves out what others hold when it starts" in str(answer.cause.text)  # type: ignore[union-attr]
+    assert not any("utilization" in one.change for one in (answer.mend, *answer.other_mends) if one)
+
+
+def crowded_log(version: str) -> str:
+    return log(
+        version,
         "INFO 06-16 14:13:41 [gpu_model_runner.py:2392] Model loading took 2.8876 GiB and 1.4 seconds",
         "INFO 06-16 14:13:41 [w.py:1] Initial free memory: 22.5 GiB; Requested memory: 0.2 (util), 15.83 GiB",
         "INFO 06-16 14:14:04 [w.py:1] Free memory on device (22.5/79.15 GiB) on startup.",
@@ -180,10 +196,6 @@ def test_what_others_hold_is_named_and_added_in_versions_that_count_it() -> None
         gpu_memory_utilization=0.2,
         max_model_len=4096,
     )
-    answer = of(text, gpu="h100-sxm")
-    assert cause(answer) == "others-hold-memory"
-    assert "56.65 GiB" in str(answer.cause.text)  # type: ignore[union-attr]
-    assert answer.mend is not None and answer.mend.change == "--gpu-memory-utilization 0.92"
 
 
 def test_a_share_that_is_not_free_is_lowered_to_what_is() -> None:
@@ -198,7 +210,7 @@ def test_a_share_that_is_not_free_is_lowered_to_what_is() -> None:
     answer = of(text, gpu="l40s")
     assert cause(answer) == "share-not-free"
     assert "24.29 GiB" in str(answer.cause.text)  # type: ignore[union-attr]
-    assert answer.mend is not None and answer.mend.change == "--gpu-memory-utilization 0.45"
+    assert answer.mend is not None and answer.mend.change == "--gpu-memory-utilization 0.43"
     assert (answer.mend.kv_tokens or 0) > 4096
 
 

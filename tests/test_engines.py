@@ -120,7 +120,7 @@ def test_what_is_no_version_is_refused(text: str, message: str) -> None:
         ("0.8.1", "a100-sxm-80gb", 2048, 1024),
         ("0.8.5", "a100-sxm-80gb", 2048, 256),
         ("0.8.5", "h100-sxm", 8192, 1024),
-        ("0.8.5", "mi300x", 2048, 256),
+        ("0.8.5", "mi300x", 4096, 256),  # V0 too, where V1 is not the default yet
         ("0.10", "mi300x", 8192, 1024),
         ("0.10", "a100-sxm-80gb", 2048, 256),
         ("0.24", "b200-sxm", 8192, 1024),

@@ -187,15 +187,16 @@ def test_products_with_few_rows_move_weights_slower_than_a_copy_does() -> None:
 
 
 def test_a_prompt_over_cards_on_pcie_may_take_what_either_host_takes() -> None:
-    # LLaMA-70B in FP8 on 4 × L40S, 2048 tokens: 673.3 ms on the host of TensorRT-LLM's overview (v0.9.0), where the
-    # all-reduce measured by aiconfigurator on another host alone takes longer
+    # LLaMA-70B in FP8 on 4 × L40S, 2048 tokens: 673.3 ms on the host of TensorRT-LLM's overview (v0.9.0); the
+    # all-reduce that aiconfigurator measured on another host alone takes 1.6 s
     model = load_model("meta-llama/Llama-2-70b-hf")
     four = estimate(
         deploy(model, find_accelerator("l40s"), tensor_parallel=4, quantization="fp8", max_num_batched_tokens=2048),
         Batch.prefill(2048),
     )
-    assert four.shares["interconnect"] > 0.673
-    assert four.low < 0.75
+    assert 0.4 < four.shares["interconnect"] < 0.8
+    assert four.low < 0.673 < four.high
+    assert four.high > 1.6
     two = estimate(deploy(model, find_accelerator("l40s"), tensor_parallel=2, quantization="fp8"), Batch.prefill(2048))
     assert four.high / four.low > 2 * two.high / two.low
 
@@ -258,4 +259,7 @@ def test_experts_that_are_filled_up_with_empty_rows_take_as_long_for_few_tokens_
 
 def test_experts_that_triton_runs_are_not_filled_up() -> None:
     assert experts_at("vllm==0.12", 4, tensor_parallel=8) == experts_at("vllm==0.14", 4, tensor_parallel=8)
+    assert experts_at("vllm==0.11", 4, tensor_parallel=8) == experts_at(
+        "vllm==0.14", 4, tensor_parallel=8
+    )  # too narrow
     assert experts_at("vllm==0.12", 4, 4, gpu="l40s") == experts_at("vllm==0.14", 4, 4, gpu="l40s")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from narrows.precision.ggml import file_type_name, file_types, ggml_type_of, ggml_types
-from narrows.text import BadInput
+from narrows.precision.ggml import file_type_name, file_types, ggml_types
 
 
 @pytest.mark.parametrize(
@@ -49,9 +48,3 @@ def test_a_file_type_names_the_type_most_tensors_have() -> None:
     assert file_type_name(15) == "Q4_K_M"
     assert file_type_name(1024) == ""
     assert file_type_name(None) == ""
-
-
-def test_an_unknown_type_is_refused_with_those_there_are() -> None:
-    assert ggml_type_of("q8_0").name == "Q8_0"
-    with pytest.raises(BadInput, match="'q9_0' is not a type of GGML; it has: F32, F16, Q4_0"):
-        ggml_type_of("q9_0")

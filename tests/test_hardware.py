@@ -91,10 +91,7 @@ def test_a_peak_that_a_device_does_not_have_is_refused_with_those_it_has() -> No
 
 @pytest.mark.parametrize("name", ["fp64", "int32", "", "fp8\n" * 200])
 def test_an_unknown_precision_is_refused_with_the_known_ones(name: str) -> None:
-    if name.strip():
-        assert ", ".join(PRECISIONS) in refusal(lambda: precision_name(name))
-    else:
-        refusal(lambda: precision_name(name))
+    assert ", ".join(PRECISIONS) in refusal(lambda: precision_name(name))
 
 
 def test_links_are_per_direction() -> None:
@@ -151,16 +148,6 @@ def test_unified_memory_is_not_all_for_the_accelerator(name: str, gib: float) ->
     device = find_accelerator(name)
     assert device.unified
     assert device.usable.bytes / GIB == pytest.approx(gib)
-
-
-def test_the_usable_memory_of_a_processor_is_what_its_user_says() -> None:
-    host = find_accelerator("epyc 9654").with_usable(200 * GIB)
-    assert (host.usable.bytes, host.usable.kind) == (200 * GIB, "cited")
-
-
-@pytest.mark.parametrize("size", [0, -1, 10**15])
-def test_memory_that_a_device_cannot_have_is_refused(size: int) -> None:
-    assert "at most" in refusal(lambda: by_id("l40s").with_usable(size))
 
 
 # Names

@@ -15,7 +15,7 @@ from narrows.engines.llamacpp import llama_facts
 from narrows.hardware import find_accelerator
 from narrows.memory import reserve, shards
 from narrows.memory.llamacpp import LlamaShard
-from narrows.models import ModelSpec, read_config
+from narrows.models import ModelSpec, load_model, read_config
 from narrows.models.catalogue import catalogue_entry
 from narrows.models.config import catalogued
 from narrows.models.readers import FAMILIES
@@ -297,11 +297,19 @@ def test_a_pasted_command_is_read(tmp_path: Path, cli: Cli) -> None:
     assert (one["engine"], one["batch"], one["length"]) == ("llama.cpp", 2, 4096)
     assert one["terms"]["kv_cache"] == 2 * 8 * 4096 * (128 * 2 + 128 * 34 // 32)
     assert one["serve_command"] == f"llama-server -m {tmp_path}/tiny.gguf -ngl 99 -c 8192 -np 2 -ctk q8_0"
-    assert any("--port, -fa" in text for text in answer["assumptions"])
+    assert any(text.endswith("not read: --port") for text in answer["assumptions"])
     # without a number of slots one sequence may fill the context
     code, out, _ = cli("fit", f"llama-cli -m {tmp_path}/tiny.gguf -c 8192 -ub 1024 --swa-full", "--gpu", "l4", "--json")
     (one,) = json.loads(out)["candidates"]
     assert (code, one["batch"], one["length"], one["max_num_batched_tokens"]) == (0, 1, 8192, 1024)
+    # where no context is given all slots share the model's own; flash attention turned off is not in the figures
+    for context in ("", "-c 0"):
+        bare = f"llama-server -m {tmp_path}/tiny.gguf {context} -np 4 -ngl all -fa off"
+        code, out, _ = cli("fit", bare, "--gpu", "l4", "--json")
+        answer = json.loads(out)
+        (one,) = answer["candidates"]
+        assert (code, one["batch"], one["length"] * 4) == (0, 4, 8192)
+        assert any(text.endswith("not read: -fa") for text in answer["assumptions"])
 
 
 @pytest.mark.parametrize(
@@ -311,6 +319,9 @@ def test_a_pasted_command_is_read(tmp_path: Path, cli: Cli) -> None:
         ("-m {}/tiny.gguf -ot exps=CPU", "-ot changes what stands on which device"),
         ("-hf ggml-org/gemma-3-4b-it-GGUF", "the command names no GGUF file (-m)"),
         ("-m {}/tiny.gguf -c many", "-c is many; it must be a whole number"),
+        ("-m {}/tiny.gguf -ngl x", "-ngl is x; it must be a whole number, all or auto"),
+        ("-m {}/tiny.gguf -np 0", "-np is 0; it must be at least 1"),
+        ("-m {}/tiny.gguf -ctk q8_0 -ctv q8_0 -fa off", "the values are kept in q8_0, for which llama.cpp needs flash"),
         ("-m {}/tiny.gguf -c", "-c is ?; it must be a whole number"),
         ("-m '{}/tiny.gguf", "a quote that does not end"),
     ],
@@ -334,6 +345,12 @@ def test_they_are_refused_with_another_engine(cli: Cli) -> None:
         assert code == 2 and "llama.cpp" in err
 
 
+def test_slots_and_tokens_of_none_are_refused_by_the_flag_that_says_so(cli: Cli) -> None:
+    for flag in ("--parallel", "--ctx-size", "--ubatch-size"):
+        code, _, err = cli("fit", "llama-3.1-8b", "--gpu", "l4", "--engine", "llama.cpp", flag, "0")
+        assert code == 2 and f"{flag} is 0; it must be at least 1" in err
+
+
 def test_what_does_not_fit_gets_a_mend_that_llama_cpp_has() -> None:
     answer = fit("llama-3.1-70b", "l4", engine="llama.cpp", quantization="Q4_K_M", max_len=8192)
     (one,) = answer.candidates
@@ -342,3 +359,12 @@ def test_what_does_not_fit_gets_a_mend_that_llama_cpp_has() -> None:
     long = fit("llama-3.1-8b", "l4", engine="llama.cpp", quantization="Q4_K_M", max_len=100_000, batch=2)
     changes = [mend.change for mend in (long.candidates[0].mend, *long.candidates[0].other_mends) if mend]
     assert "--kv-cache-dtype q8_0" in changes and not any("fp8" in change or "--tp" in change for change in changes)
+
+
+def test_experts_stored_in_mxfp4_stay_so_in_the_file() -> None:
+    """ggml-org/gpt-oss-20b-GGUF is 12.1 GB; in 16 bits it would be 42."""
+    one = deploy(load_model("gpt-oss-20b"), find_accelerator("l4"), engine="llama.cpp", max_length=4096)
+    assert any("MXFP4_MOE" in str(text) for text in one.assumptions)
+    plain = deploy(load_model("llama-3.1-8b"), find_accelerator("l4"), engine="llama.cpp", max_length=4096)
+    assert any("type BF16" in str(text) for text in plain.assumptions)
+    assert one.model.checkpoint_bytes() == pytest.approx(12.1e9, rel=0.01)

@@ -21,6 +21,7 @@ from narrows.loading.place import look_up
 from narrows.loading.plan import Settings, predict
 from narrows.loading.rates import READAHEAD, Rate, shipped
 from narrows.loading.remedies import remedies, step_by_step
+from narrows.loading.start import fixed_stages
 from narrows.text import BadInput
 from scripts.fit_loading import TARGET, coefficients_text
 
@@ -160,6 +161,17 @@ def test_a_start_without_graphs_neither_compiles_nor_captures() -> None:
     assert "graph_capture" not in [one.name for one in eager.fixed]
     assert eager.total < whole.total
     assert predict(settings(scenario(), compiled=True), RATES).total < whole.total
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("0.10.0", "0.10.1"), ("0.8.5.post1", "0.10.2rc1"), ("0.9.2", ""), ("0.9", "0.19.2rc1.dev134+g")]
+)
+def test_graphs_are_captured_faster_since_the_collector_of_garbage_stands_still(old: str, new: str) -> None:
+    def captured(version: str) -> float:
+        found = fixed_stages(shipped(), "vllm", version, 32, ranks=1, graphs=True, cached=False)
+        return next(one.seconds for one in found if one.name == "graph_capture")
+
+    assert captured(old) > 3 * captured(new)
 
 
 def test_the_total_is_the_sum_of_its_stages_where_nothing_overlaps() -> None:

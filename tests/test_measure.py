@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,7 +46,7 @@ from narrows.roofline import roof
 from narrows.roofline.cost import Costs
 from narrows.roofline.step_time import StepTime
 from narrows.step import Batch, Gemm, plan_of
-from narrows.text import BadInput
+from narrows.text import BadInput, Text
 from narrows.units import GIB, KIB, MIB
 
 from .conftest import Cli
@@ -600,6 +601,19 @@ def test_an_interruption_at_any_moment_leaves_nothing(later: float, tmp_path: Pa
     assert sorted(os.listdir(tmp_path)) == ["machine.json", "scratch"]
 
 
+def test_an_interruption_that_a_library_swallows_ends_the_next_step() -> None:
+    from narrows.cli.measure import _watching
+
+    before = signal.getsignal(signal.SIGINT)
+    with _watching() as told:
+        told(0.1, Text("first"))
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            told(0.2, Text("second"))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_measuring_is_not_loaded_by_other_commands() -> None:
     code = (
         "import sys; from narrows.answers.fit import fit; fit('llama-2-7b', 'l40s', max_len=512);"
@@ -756,3 +770,21 @@ def test_the_interval_of_a_curve_is_how_well_its_points_predict_each_other() -> 
     assert row is not None
     # the fake's curve turns once, between two rows; elsewhere it is straight
     assert 0.8 < row.low < 1 <= row.high < 1.05
+
+
+def test_memory_that_a_process_may_not_take_is_not_free(tmp_path: Path) -> None:
+    script = "from narrows.measure.limits import memory; print(memory()[1])"
+    most = 600 * MIB
+    done = subprocess.run(
+        ["sh", "-c", f'ulimit -v {most // 1024}; exec "$@"', "sh", sys.executable, "-c", script],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert 0 < int(done.stdout) < most
+
+
+def test_what_libraries_raise_where_memory_ends_is_a_sentence() -> None:
+    for error in (MemoryError("x"), OSError(errno.ENOMEM, "y"), RuntimeError("can't start new thread")):
+        with pytest.raises(BadInput, match="may take no more memory"), limits.enough_memory():
+            raise error
+    with pytest.raises(RuntimeError, match="sizes"), limits.enough_memory():
+        raise RuntimeError("sizes differ")

@@ -572,7 +572,7 @@ def test_a_full_disk_is_told_and_nothing_stays(tmp_path: Path, monkeypatch: pyte
         measure_load(make=64 * MIB, scratch=str(tmp_path))
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(load_source, "room", lambda folder, most: 1 * MIB)
-    with pytest.raises(BadInput, match="too little for --make"):
+    with pytest.raises(BadInput, match="wants that and 256 MiB left over"):
         measure_load(make=64 * MIB, scratch=str(tmp_path))
     with pytest.raises(BadInput, match="make at least"):
         measure_load(make=MIB, scratch=str(tmp_path))
@@ -827,3 +827,15 @@ def test_corrections_of_engines_and_storages_are_kept_side_by_side(
     assert [one.kv_bytes for one in found.corrections] == [5]
     assert [one.top for one in found.storages] == [3e9]
     assert calibration(forget=2).storages == () and len(calibration().corrections) == 1
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")])
+def test_a_process_that_may_take_no_more_memory_says_so(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(runs, "host", full)
+    with pytest.raises(BadInput, match="may take no more memory"):
+        measure_load(str(checkpoint(tmp_path, 1 * MIB)), loader=["mmap"], pairs=1)

@@ -186,7 +186,7 @@ def test_flat_in_the_batch_is_memory_bound_and_linear_is_compute_bound() -> None
     work = Predicted(1, 1, 0, 0, 0, 0, 0, 0, "compute", 10)
     seen = {rows: observed(growth[rows], times[rows], work, 1, 1).bound for rows in times}
     assert seen == {
-        1: None,
+        1: "memory bandwidth",
         2: "memory bandwidth",
         4: "memory bandwidth",
         8: None,
@@ -228,7 +228,8 @@ def test_a_time_that_never_turns_has_no_turning_point() -> None:
 class Pretending:
     """A decoder of one layer, ten products of [m, 1024] × [1024, 1024] each step."""
 
-    name, random, parameters, weight_bytes = "transformers 0", True, 10 * 1024**2, 40 * 1024**2
+    name, random, weight_bytes = "transformers 0", True, 40 * 1024**2
+    parameters = applied = 10 * 1024**2
 
     def __init__(self, source: str, precision: str, device: str, slower: float = 1.0) -> None:
         self.precision, self.slower, self.library = precision, slower, Fake()
@@ -292,7 +293,7 @@ def test_what_a_model_cannot_do_is_told_and_the_rest_is_run() -> None:
     class Small(Pretending):
         def run(self, point: Point) -> Run:
             if point.phase == "decode":
-                raise BadInput("this decoder's cache is not of keys and values; only its prefill can be measured")
+                raise BadInput("this decoder keeps a cache of its own kind; only its prefill can be measured")
             return super().run(point)
 
     answer = modelled(building=Small)
@@ -396,3 +397,49 @@ def test_kernels_of_torch_are_measured_on_the_processor() -> None:
     found = kernels(Torch("cpu"), ["fp32"], Pace(time.perf_counter, 2), 2**30)
     assert {one.operation for one in found} >= {"eager", "multiply", "silu"}
     assert all(one.time.value > 0 for one in found)
+
+
+STATES: dict[str, dict[str, Any]] = {
+    "mamba": {"num_hidden_layers": 2, "state_size": 16},
+    "lfm2": {**TINY, "layer_types": ["conv", "full_attention"]},
+    "qwen3_next": {
+        **TINY, "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
+        "linear_value_head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+        "shared_expert_intermediate_size": 32, "layer_types": ["linear_attention", "full_attention"],
+    },
+    "mistral": {**TINY, "sliding_window": 32},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", sorted(STATES))
+def test_decoders_with_states_windows_and_experts_decode_from_a_cache(family: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("torch")
+    from narrows.measure.decoder import Decoder
+
+    (tmp_path / "config.json").write_text(
+        json.dumps({"vocab_size": 512, "hidden_size": 64, **STATES[family], "model_type": family})
+    )
+    decoder = Decoder(str(tmp_path), "fp32", "cpu")
+    many = sum(decoder.run(Point("prefill", 1, 16), budget=0.0, least=1).calls.values())
+    decode = decoder.run(Point("decode", 2, 64), budget=0.0, least=1)
+    keys = {one.work // (2 * 4 * 16) for one in decode.calls if one.sort == "attention"}
+    assert keys == {"mamba": set(), "mistral": {32}}.get(family, {65})
+    if family == "mamba":
+        assert sum(decode.calls.values()) < many / 2, "one token from a state, not token after token"
+
+
+def test_of_experts_only_those_that_tokens_were_sent_to_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("torch")
+    from narrows.measure.decoder import Decoder
+
+    config = {**TINY, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    decoder = Decoder(str(tmp_path), "fp32", "cpu")
+    experts = 2 * 8 * 3 * 64 * 128
+    assert decoder.applied == decoder.parameters - experts * 6 // 8
+    assert decoder.weight_bytes == 4 * (decoder.parameters - experts - 512 * 64)
+    calls = decoder.run(Point("decode", 1, 8), budget=0.0, least=1).calls
+    grouped = {(one.m, one.copies, one.bytes) for one in calls if one.name == "_grouped_mm"}
+    assert grouped == {(1, 2, 2 * 4 * 64 * 128), (1, 2, 2 * 4 * 64 * 256)}

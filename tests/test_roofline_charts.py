@@ -262,7 +262,7 @@ def test_what_is_drawn_follows_from_what_was_asked(options: dict[str, Any], pane
     text = drawn(chart, tmp_path)
     assert "L40S bf16: prefill is compute-bound, decode is memory-bandwidth-bound" in text
     assert ("The memory wall" in text) == ("generations" in options)
-    assert ("How decode moves with batch" in text) == ("sweep" in options)
+    assert ("decode is memory-bandwidth-bound at every batch from 1 to 8" in text) == ("sweep" in options)
 
 
 def test_a_load_that_memory_does_not_hold_says_so(tmp_path: Path) -> None:

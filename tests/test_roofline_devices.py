@@ -27,3 +27,14 @@ def test_a_device_on_a_board_shares_its_class_with_the_same_chip_on_another():
     assert keys["rtx-pro-6000-blackwell-server"][1:] == keys["rtx-5080"][1:]
     assert keys["a100-pcie-80gb"][1:] == keys["a100-sxm-40gb"][1:]
     assert keys["a10"][1] != keys["a100-sxm-40gb"][1]
+
+
+def test_time_on_a_host_processor_needs_no_capacity() -> None:
+    from narrows.answers.roofline import roofline
+
+    answer = roofline("llama-3.1-8b", "epyc-9654")
+    assert any("whether it fits was not checked" in str(text) for text in answer.cautions)
+    told = roofline("llama-3.1-8b", "epyc-9654", memory=256 * 2**30)
+    assert not any("whether it fits" in str(text) for text in told.cautions)
+    assert answer.phases.decode.time == told.phases.decode.time
+    assert answer.phases.prefill.time == told.phases.prefill.time

@@ -75,7 +75,7 @@ def test_baselines_are_beaten_by_far() -> None:
 def test_intervals_of_servers_hold_what_they_promise_and_their_width_is_told() -> None:
     many = [one for board in boards() for one in board.intervals if one.n >= 100]
     assert len(many) >= 8
-    assert all(0.7 <= one.coverage <= 0.9 and one.mean_width < 1 for one in many)
+    assert all(0.7 <= one.coverage <= 0.9 and one.mean_width < 1.1 for one in many)
 
 
 def test_every_measurement_is_scored_or_left_out_with_a_reason() -> None:

@@ -13,7 +13,7 @@ from narrows.engines.support import What, platform_of, support
 from narrows.hardware import accelerators, find_accelerator
 from narrows.models import load_model
 from narrows.precision import FORMATS, Scheme
-from narrows.precision.floats import Fp8Scaled, Nvfp4
+from narrows.precision.floats import Fp8Scaled, Mxfp4, Nvfp4
 from narrows.precision.integers import Awq, Int8Scaled
 from narrows.roofline.runs import wanting
 from narrows.step.arithmetic import of_scheme, plain
@@ -50,11 +50,15 @@ def way(engine: str, what: What, gpu: str) -> str | None:
         ("vllm", "nvfp4", "b200-sxm", "native"),
         ("vllm", "nvfp4", "h100-sxm", "weight-only"),
         ("sglang", "nvfp4", "h100-sxm", "none"),
+        ("vllm", "mxfp4", "t4", "none"),
         ("vllm", "fp8 kv", "a10", "native"),
         ("vllm", "fp8 kv", "v100-sxm2-32gb", "none"),
         ("vllm", "fp8 kv", "epyc-9654", "none"),
         ("vllm", "fp8 kv", "mi250x", None),
         ("vllm", "speculative decoding", "epyc-9654", "none"),
+        ("vllm", "awq", "epyc-9654", "weight-only"),
+        ("vllm", "awq", "graviton4", None),
+        ("llama.cpp", "fp8 kv", "graviton4", "native"),
     ],
 )
 def test_support_is_what_the_documentation_says(engine: str, what: What, gpu: str, expected: str | None) -> None:
@@ -73,6 +77,7 @@ def test_every_device_is_some_platforms() -> None:
         "neuron",
         "metal",
         "cpu",
+        "arm",
     }
 
 
@@ -81,6 +86,7 @@ SCHEMES: tuple[tuple[What, Scheme], ...] = (
     ("int8", Int8Scaled()),
     ("awq", Awq(4, 128)),
     ("nvfp4", Nvfp4()),
+    ("mxfp4", Mxfp4()),
 )
 
 
@@ -108,6 +114,8 @@ def test_weights_that_are_unpacked_are_not_said_to_be_multiplied_as_such() -> No
 
 
 def test_file_types_of_llama_cpp_are_unpacked() -> None:
+    plain = roofline("llama-3.2-1b", "l40s", prompt=64, context=64, engine="llama.cpp")
+    assert not any("unpacked" in str(text) for text in plain.assumptions)
     found = prescribed("llama-3.1-8b", "apple-m3-ultra", engine="llama.cpp", memory=100 * 2**30)
     assert "unpacked for products in fp16" in found["--precision int4"]
 
@@ -117,8 +125,19 @@ def test_nothing_is_prescribed_that_the_engine_does_not_run_there() -> None:
     assert not {"--precision fp8", "--precision int4", "--kv-cache-dtype fp8", "prefix caching"} & set(volta)
     assert "--precision fp8" not in prescribed("llama-3.1-8b", "mi250x")
     assert "speculative decoding" not in prescribed("llama-3.2-1b", "epyc-9654", memory=64 * 2**30)
+    # a state has no draft taken out of it
+    assert "speculative decoding" not in prescribed("jamba-v0.1", "h100-sxm", tp=2)
+    assert "speculative decoding" in prescribed("qwen3-next-80b-a3b", "h200-sxm", tp=2)
     # 14 heads are no multiple of 4
     assert {change for change in prescribed("qwen2.5-0.5b", "l40s") if change.startswith("--tp")} <= {"--tp 2"}
+
+
+def test_groups_of_quantized_weights_are_not_cut() -> None:
+    # 11008 / 8 = 1376 is no multiple of 128, 11008 / 2 is one; nor is 13824 / 8
+    assert "--precision int4" in prescribed("llama-2-7b", "l40s", tp=2)
+    assert "--precision int4" not in prescribed("llama-2-7b", "l40s", tp=8)
+    ranks = {change for change in prescribed("TheBloke/Llama-2-13B-chat-GPTQ", "h100-sxm") if "--tp" in change}
+    assert ranks == {"--tp 2", "--tp 4"}
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V2-Lite"])

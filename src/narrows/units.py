@@ -51,9 +51,9 @@ def parameters(value: float) -> str:
 
 def rate(flops: float) -> str:
     """FLOP/s: `3.62e14 -> '362 TFLOP/s'`."""
-    if flops >= 1e15:
+    if flops >= 0.9995e15:  # else three digits would round to 1e+03
         return f"{flops / 1e15:.2f} PFLOP/s"
-    if flops >= 1e12:
+    if flops >= 0.9995e12:
         return f"{flops / 1e12:.3g} TFLOP/s"
     return f"{flops / 1e9:.3g} GFLOP/s"
 
@@ -69,11 +69,11 @@ def bandwidth(bytes_per_second: float) -> str:
 
 def seconds(value: float) -> str:
     """A duration in the unit that reads best: `0.0162 -> '16.2 ms'`."""
-    if value >= 1000:
+    if value >= 999.5:  # else three digits would round to 1e+03
         return f"{value:,.0f} s"
-    if value >= 1:
+    if value >= 0.9995:
         return f"{value:.3g} s"
-    if value >= 1e-3:
+    if value >= 0.9995e-3:
         return f"{value * 1e3:.3g} ms"
     return f"{value * 1e6:.3g} µs"
 

@@ -15,6 +15,7 @@ from narrows.accuracy.gemm import PLAIN_BANDWIDTH, PLAIN_PEAK, OperatorScores, P
 from narrows.calibration.laws import Law, law, laws
 from narrows.roofline.attention import attention_time
 from narrows.roofline.devices import device_keys
+from narrows.text import Text
 
 SMALL = "small "
 """Before the group of rows that are below what is scored."""
@@ -42,15 +43,16 @@ def without(rows: Rows) -> Law | None:
     return next((row for row in reversed(found) if row.engine in engines), None)
 
 
-def predicted(rows: Rows, by: Law, group: str) -> Predicted:
-    """Measured and predicted seconds of one group."""
+def predicted(rows: Rows, by: Law, group: str, small: bool = False) -> Predicted:
+    """Measured and predicted seconds of one group. small: of what is not scored, which has an interval of its own."""
     import numpy as np
 
     operator, device = rows.operator, rows.device
     ours = attention_time(operator, device, by, cold=False).time
     computing = operator.flops / (PLAIN_PEAK * device.peak(operator.precision))
     plain = np.maximum(computing, operator.bytes / (PLAIN_BANDWIDTH * device.memory_bandwidth))
-    return Predicted(rows.kind.split(".")[0], group, rows.seconds, ours, plain, by.low * ours, by.high * ours)
+    low, high = (by.values[f"small.{end}"] for end in ("low", "high")) if small else (by.low, by.high)
+    return Predicted(rows.kind.split(".")[0], group, rows.seconds, ours, plain, low * ours, high * ours)
 
 
 def _scored(protocol: Split, cases: Sequence[tuple[Rows, Law]], excluded: int = 0) -> OperatorScores:
@@ -63,7 +65,8 @@ def _scored(protocol: Split, cases: Sequence[tuple[Rows, Law]], excluded: int = 
         if rows.large.any():
             found.append(predicted(picked(rows, rows.large), by, name))
         if not rows.large.all():
-            small.append(predicted(picked(rows, ~rows.large), by, f"{SMALL}{name}")._replace(kind=f"{SMALL}attention"))
+            few = predicted(picked(rows, ~rows.large), by, f"{SMALL}{name}", small=True)
+            small.append(few._replace(kind=f"{SMALL}attention"))
     both = [*found, *small]
     devices = sorted({rows.device.id for rows, _ in cases})
     for device in devices if len(devices) > 1 else ():
@@ -75,4 +78,7 @@ def _scored(protocol: Split, cases: Sequence[tuple[Rows, Law]], excluded: int = 
         parts = [np.concatenate(column) for column in list(zip(*mine, strict=True))[2:]]
         both.append(Predicted(f"all {device}", f"attention {device}", *parts))
     whole = [np.concatenate(column) for column in list(zip(*found, strict=True))[2:]]
-    return scored(protocol, "attention", [*both, Predicted("all", "attention (all)", *whole)], excluded)
+    why = Text("{n} rows of tables in which more than one in twenty is faster than memory are not scored", n=excluded)
+    return scored(
+        protocol, "attention", [*both, Predicted("all", "attention (all)", *whole)], excluded, [why] if excluded else []
+    )

@@ -8,14 +8,11 @@ from typing import Any, NamedTuple
 from narrows.accuracy.columns import columns
 from narrows.accuracy.operator_rows import device_of
 from narrows.hardware import Accelerator
-from narrows.roofline.attention import kind_of
+from narrows.roofline.attention import LARGE_CACHE, LONG_PROMPT, kind_of
 from narrows.step import AttentionShape, Operator
 
 HEAD = 128
 """Elements of a head in all rows."""
-LARGE_CACHE = 64e6
-LONG_PROMPT = 1024
-"""What is scored: below these bytes of cache and tokens of a prompt, launches decide more than attention does."""
 BEYOND_BANDWIDTH = 0.05
 """A table in which more of the rows than this are faster than memory allows is not believed at all."""
 

@@ -6,7 +6,7 @@ from narrows.accuracy.gemm import PLAIN_BANDWIDTH, OperatorScores, Predicted, Sp
 from narrows.accuracy.operator_rows import layer_tables
 from narrows.calibration.laws import law
 from narrows.roofline.devices import device_keys
-from narrows.roofline.elementwise import elementwise_time
+from narrows.roofline.elementwise import elementwise_time, spread
 
 
 def elementwise_scores() -> tuple[OperatorScores, ...]:
@@ -24,6 +24,7 @@ def _scored(protocol: Split) -> OperatorScores:
         operator = table.operator()
         ours = elementwise_time(operator, table.device, found).time
         plain = operator.bytes / (PLAIN_BANDWIDTH * table.device.memory_bandwidth)
-        parts = (table.seconds, ours, plain, found.low * ours, found.high * ours)
+        low, high = spread(operator, found)
+        parts = (table.seconds, ours, plain, low * ours, high * ours)
         rows.append(Predicted(table.kind, f"{table.kind} {table.device.id}", *parts))
     return scored(protocol, "elementwise", rows)

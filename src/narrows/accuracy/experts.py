@@ -1,19 +1,20 @@
 """Mixtures of experts against what was measured: by device and format, next to the plain roofline.
 
 Protocols as for matrix products: `test split`, `leave one device out`, `fitted rows`. Benchmarks run the same experts
-again and again, so they are predicted warm (see `experts_time`). Excluded are the rows that the README of the data
-names: those whose routing is not known, and widths that kernels are not made for.
+again and again, so they are predicted warm (see `experts_time`). Excluded are the rows that operators.md beside the
+data names: those whose routing is not known, widths that kernels are not made for, and a table slower than bf16.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from narrows.accuracy.experts_rows import Rows, experts_rows
+from narrows.accuracy.experts_rows import Rows, excluded_rows, experts_rows
 from narrows.accuracy.gemm import PLAIN_BANDWIDTH, PLAIN_PEAK, OperatorScores, Predicted, Split, scored
 from narrows.calibration.laws import Law, laws
 from narrows.roofline.devices import device_keys
 from narrows.roofline.experts import experts_law, experts_time
+from narrows.text import Text
 
 MEASURED_WITH = "vllm"
 
@@ -46,4 +47,14 @@ def _scored(protocol: Split, cases: Sequence[tuple[Rows, Law]]) -> OperatorScore
         plain = np.maximum(computing, operator.bytes / (PLAIN_BANDWIDTH * device.memory_bandwidth))
         parts = (rows.seconds, ours, plain, law.low * ours, law.high * ours)
         found.append(Predicted("experts", f"{rows.format} {device.id}", *parts))
-    return scored(protocol, "experts", found, sum(rows.excluded for rows, _ in cases))
+    fit = protocol == "fitted rows"
+    excluded = sum(excluded_rows().values()) if fit else 0
+    return scored(protocol, "experts", found, excluded, [_reasons()] if fit else [])
+
+
+def _reasons() -> Text:
+    return Text(
+        "not scored: {ties} rows whose busiest rank hangs on how ties are sorted, {width} of fp8 experts whose width "
+        "no kernel is made for, {slower} of a table of fewer bits that is slower than bf16 on its device (H100, fp8)",
+        **excluded_rows(),
+    )

@@ -60,11 +60,27 @@ def experts_rows() -> tuple[Rows, ...]:
         good = mine & (data["excluded"] == "")
         operator = operator_of({name: data[name][good].astype(float) for name in SIZES}, format)
         seconds = data["seconds"][good].astype(float)
+        if not good.any():
+            continue  # a table that is excluded as a whole: `excluded_rows` counts it
         excluded = int(mine.sum() - good.sum())
         found.append(
             Rows(device_of(device), format, split == "test", operator, seconds, data["kernel"][good], excluded)
         )
     return tuple(found)
+
+
+REASONS = {
+    "ties": "ties decide which rank works",
+    "width": "fp8 experts of a width that kernels are not made for",
+    "slower": "fewer bits, and slower than bf16",
+}
+"""Why rows are excluded, as scripts/import_operators_experts.py names it."""
+
+
+def excluded_rows() -> dict[str, int]:
+    """How many rows of all tables are neither fitted nor scored, by the key of `REASONS`."""
+    found = columns("operators-experts.npz")["excluded"]
+    return {key: int((found == reason).sum()) for key, reason in REASONS.items()}
 
 
 def picked(rows: Rows, which: Any) -> Rows:

@@ -20,7 +20,6 @@ from narrows.memory.activations import (
     graphs_inside,
     has_experts,
     peak,
-    prompts_cut,
     sampler_of,
     vision_bytes,
 )
@@ -51,39 +50,44 @@ def actual_reserve(case: Case) -> float | None:
 
 def kept_beside(case: Case, weights: int) -> float | None:
     """What is left of the budget beside these weights and the reported cache. Bytes."""
-    record = case.record
-    if record.kv_bytes is None or not record.has_device:
+    pool = case.pool_bytes
+    if pool is None or not case.record.has_device:
         return None
-    return case.deployment.budget - weights - record.kv_bytes
+    return case.deployment.budget - case.deployment.others_inside - weights - pool
 
 
 def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
     """All coefficients from these cases; a prior where none of them bears on one.
 
     Each is the median of the sources' medians, so that a repository with many rows counts once. In this order, since
-    later ones use earlier ones: runtime, samplers, forward, experts, runtime of several devices, NCCL, graphs. Cases
-    with a reason of their own to differ (`reason_of`) are left out.
+    later ones use earlier ones: runtime, samplers, forward, experts, what is reserved beside, runtime of several
+    devices, NCCL, graphs. Cases with a reason of their own to differ (`reason_of`) are left out.
     """
-    clean = [case for case in cases if case.teaches]
+    given = list(cases)
+    clean = [case for case in given if case.teaches]
+    apart = [case for case in given if case.teaches_runtime]
     known = {name: _prior(engine, name) for name in PRIORS}
 
-    def learn(name: str, observe: Callable[[Case, Coefficients], float | None]) -> None:
+    def learn(
+        name: str, observe: Callable[[Case, Coefficients], float | None], teachers: Sequence[Case] = clean
+    ) -> None:
         found = [
             Seen(case.record.origin, case.record.id, value)
-            for case in clean
+            for case in teachers
             if (value := observe(case, known)) is not None and value > 0
         ]
         if found:
             known[name] = _learnt(engine, name, found)
 
     for name in ("runtime_bytes", "runtime_bytes_whole_prompts"):
-        learn(name, _outside(name))
+        learn(name, _outside(name), apart)
     for sampler in ("sort", "triton", "flashinfer"):
         learn(f"sampler_{sampler}_bytes_per_logit", _per_logit(sampler))
     learn("runtime_bytes_rocm", _rocm)
     learn("vision_copies", _vision_copies)
-    learn("forward_copies", _forward_copies)
+    learn("forward_copies", _forward_copies, apart)
     learn("expert_copies", _expert_copies)
+    learn("reserved_bytes", _reserved)
     learn("runtime_bytes_parallel", _parallel_runtime)
     for name in ("nccl_bytes_per_peer", "nvlink_bytes_per_peer"):
         learn(name, _per_peer(name))
@@ -155,7 +159,7 @@ def predicted_reserve(case: Case, known: Coefficients) -> float:
 
 def _outside(name: str) -> Callable[[Case, Coefficients], float | None]:
     def observe(case: Case, _: Coefficients) -> float | None:
-        found = case.record.non_torch_bytes
+        found = None if case.deployment.memory_in_use else case.record.non_torch_bytes
         return float(found) if found is not None and runtime_name(case.deployment) == name else None
 
     return observe
@@ -174,12 +178,13 @@ def _activations(case: Case, known: Coefficients) -> float | None:
     if record.activation_bytes is not None:
         return float(record.activation_bytes)
     actual = actual_reserve(case)
-    if actual is None or deployment.count > 1:
+    if actual is None or deployment.count > 1 or deployment.engine.counts_reserved:
         return None
     name = runtime_name(deployment)
     if name == "runtime_bytes_rocm":  # learnt from what the samplers leave
         return None
-    runtime = known[name].value if record.non_torch_bytes is None else float(record.non_torch_bytes)
+    told = None if deployment.memory_in_use else record.non_torch_bytes
+    runtime = known[name].value if told is None else float(told)
     graphs = 0.0
     if graphs_inside(deployment) and deployment.graphs:
         if record.graph_estimate_bytes is None:
@@ -200,7 +205,7 @@ def _graphs(case: Case, known: Coefficients) -> float:
 def _per_logit(sampler: str) -> Callable[[Case, Coefficients], float | None]:
     def observe(case: Case, known: Coefficients) -> float | None:
         deployment = case.deployment
-        if sampler_of(deployment) != sampler or prompts_cut(deployment):
+        if sampler_of(deployment) != sampler or case.one_rank_samples:
             return None
         moments = peak(deployment, known)
         if moments.sampling < 1.5 * max(moments.forward, moments.vision):
@@ -229,15 +234,20 @@ def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, flo
     if moments.forward < 1.2 * max(moments.sampling, moments.vision):
         return None
     found = _activations(case, known)
-    if found is None and not peer_name(deployment):
+    if found is None and not peer_name(deployment) and not deployment.engine.counts_reserved:
         actual = actual_reserve(case)
         found = None if actual is None else actual - known["runtime_bytes"].value
     return None if found is None else (float(dense), float(moe), found)
 
 
 def _forward_copies(case: Case, known: Coefficients) -> float | None:
-    if case.deployment.count > 1:
+    if case.deployment.count > 1 and case.record.activation_bytes is None:
         return None
+    if case.few_sequences and not has_experts(case.deployment):
+        # so few that sampling them is no peak
+        step = case.deployment.max_num_batched_tokens * (case.deployment.dtype.bits // 8)
+        dense = step * max(dense_elements(layer, case.deployment) for layer, _ in case.deployment.model.kinds)
+        return (case.record.activation_bytes or 0) / dense
     parts = _forward(case, known, experts=False)
     return parts and parts[2] / parts[0]
 
@@ -262,6 +272,14 @@ def _vision_copies(case: Case, known: Coefficients) -> float | None:
     return found / plain if found > 1.2 * max(moments.sampling, moments.forward) else None
 
 
+def _reserved(case: Case, known: Coefficients) -> float | None:
+    """What a version that counts the allocator's reserve keeps on one device beside the peak and the runtime."""
+    deployment, actual = case.deployment, actual_reserve(case)
+    if actual is None or deployment.count > 1 or not deployment.engine.counts_reserved:
+        return None
+    return actual - peak(deployment, known).largest - known[runtime_name(deployment)].value
+
+
 def _parallel_runtime(case: Case, known: Coefficients) -> float | None:
     if runtime_name(case.deployment) != "runtime_bytes_parallel" or peer_name(case.deployment):
         return None
@@ -283,6 +301,8 @@ def _per_peer(name: str) -> Callable[[Case, Coefficients], float | None]:
         if actual is None:
             return None
         beside = peak(case.deployment, known).largest + known["runtime_bytes_parallel"].value + _graphs(case, known)
+        if case.deployment.engine.counts_reserved:
+            beside += known["reserved_bytes"].value
         return (actual - beside) / (case.deployment.count - 1)
 
     return observe

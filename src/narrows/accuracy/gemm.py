@@ -19,6 +19,7 @@ from narrows.accuracy.operator_rows import Table, gemm_tables, layer_tables
 from narrows.calibration.laws import Law, law, laws
 from narrows.roofline.devices import device_keys
 from narrows.roofline.gemm import gemm_time
+from narrows.text import Text
 
 OURS, PLAIN = "narrows", "plain roofline, 0.7 of peak and 0.8 of bandwidth"
 PLAIN_PEAK, PLAIN_BANDWIDTH = 0.7, 0.8
@@ -36,13 +37,14 @@ class OperatorScores(msgspec.Struct, frozen=True):
     """Scores and intervals of one protocol. `group` of both is `precision device`, with the library where not vLLM, or
     `precision (all)`.
 
-    excluded: rows that were faster than the device can be, and are not scored.
+    excluded: rows that are not scored. notes: why, and of which tables the intervals promise less than 80 %.
     """
 
     protocol: Split
     scores: tuple[Score, ...]
     intervals: tuple[Interval, ...]
     excluded: int
+    notes: tuple[Text, ...] = ()
 
 
 class Case(NamedTuple):
@@ -115,8 +117,39 @@ def _group(table: Table) -> str:
     return name if table.engine == "vllm" else f"{name} ({table.engine})"
 
 
-def scored(protocol: Split, quantity: str, rows: Sequence[Predicted], excluded: int = 0) -> OperatorScores:
-    """Scores and intervals of every group, and of each kind's groups together where it has several."""
+MANY, LEAST_COVERED, MOST_COVERED = 100, 0.7, 0.9
+"""An interval of so many rows or more is held to cover between these shares of them."""
+
+
+def outside(intervals: Sequence[Interval]) -> tuple[Text, ...]:
+    """Where single tables are covered by less or more than an interval promises: how many, and why that is left so."""
+    many = [one for one in intervals if one.n >= MANY]
+    off = [one for one in many if not LEAST_COVERED <= one.coverage <= MOST_COVERED]
+    if not off:
+        return ()
+    return (
+        Text(
+            "of {many} tables with 100 rows or more, {few} are covered by less than 70 % and {much} by more than 90 %: "
+            "devices differ by more than the rows of one do, and so few of them cannot tell how the next one differs; "
+            "intervals are made to hold over devices left out together, not on each",
+            many=len(many),
+            few=sum(one.coverage < LEAST_COVERED for one in off),
+            much=sum(one.coverage > MOST_COVERED for one in off),
+        ),
+    )
+
+
+def scored(
+    protocol: Split,
+    quantity: str,
+    rows: Sequence[Predicted],
+    excluded: int = 0,
+    reasons: Sequence[Text] | None = None,
+) -> OperatorScores:
+    """Scores and intervals of every group, and of each kind's groups together where it has several.
+
+    reasons: why rows are excluded; None: they are faster than the device can be.
+    """
     import numpy as np
 
     whole: dict[str, list[Predicted]] = {}
@@ -131,7 +164,11 @@ def scored(protocol: Split, quantity: str, rows: Sequence[Predicted], excluded: 
         scores.append(score(quantity, row.group, OURS, row.ours, row.measured))
         scores.append(score(quantity, row.group, PLAIN, row.plain, row.measured))
     intervals = tuple(interval(row.group, row.measured, row.low, row.high) for row in rows)
-    return OperatorScores(protocol, tuple(scores), intervals, excluded)
+    if reasons is None:
+        reasons = (
+            [Text("{n} rows that are faster than the device can be are not scored", n=excluded)] if excluded else []
+        )
+    return OperatorScores(protocol, tuple(scores), intervals, excluded, (*reasons, *outside(intervals)))
 
 
 def _products(protocol: Split, cases: Sequence[Case]) -> OperatorScores:

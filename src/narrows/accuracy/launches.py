@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from functools import cache
-from math import exp, log
 from statistics import median
 
 import msgspec
@@ -32,8 +31,7 @@ AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
 class EagerFact(msgspec.Struct, frozen=True):
     """One decode step of `batch` sequences with `context` tokens: seconds without graphs and with (None: unknown).
 
-    model: of the catalogue; quantization: `awq`, or none. note: what the source says of it. cut: `eager` is with
-    graphs in pieces, between which attention is launched.
+    model: of the catalogue; quantization: `awq`, or none. note: what the source says of it.
     """
 
     model: str
@@ -46,12 +44,11 @@ class EagerFact(msgspec.Struct, frozen=True):
     source: str
     note: str
     quantization: str = ""
-    cut: bool = False
 
     @property
     def launches_decide(self) -> bool:
         """Whether the step waits for its launches, as far as the source tells."""
-        return self.cut or self.graphs is None or self.graphs < SHORTER * self.eager
+        return self.graphs is None or self.graphs < SHORTER * self.eager
 
 
 @cache
@@ -83,29 +80,12 @@ def seconds_by_source() -> dict[str, float]:
     """Source → seconds of a launch, the median of its figures. Raises BadInput where numpy is not installed."""
     found: dict[str, list[float]] = defaultdict(list)
     for fact in eager_facts():
-        if fact.launches_decide and not fact.cut:
+        if fact.launches_decide:
             found[fact.source].append(fact.eager / launches_of(fact))
     for work in serving_cases().one_user:
         if launched_eagerly(work.record):
             found[work.record.source].append(_each(work))
     return {source: median(values) for source, values in found.items()}
-
-
-def layer_law() -> Law:
-    """Seconds of a layer whose graph is cut at attention: the mean of the logarithms, between both ends."""
-    found = {fact.source: fact.eager / _model(fact).layers for fact in eager_facts() if fact.cut}
-    each = exp(sum(map(log, found.values())) / len(found))
-    return Law(
-        operator="layer",
-        device="any",
-        values={"each": float(f"{each:.3g}")},
-        low=round(min(found.values()) / each, 2),
-        high=round(max(found.values()) / each, 2),
-        n=len(found),
-        basis="geometric mean of what sources say of vLLM with graphs in pieces; interval: all of them",
-        source="; ".join(found),
-        engine="vllm",
-    )
 
 
 def launch_law() -> Law:

@@ -17,6 +17,7 @@ from narrows.calibration import Coefficient
 from narrows.hardware.storage import storages
 from narrows.loading.loaders import loader
 from narrows.loading.path import stored_rate
+from narrows.loading.start import capture_of
 
 FULL = 0.6
 """A reader-bound record is below this share of the limit; between it and the limit nothing tells both apart."""
@@ -151,8 +152,10 @@ def _start_times(starts: Iterable[LoadingRecord]) -> dict[str, Coefficient]:
             seen["wake"].append((record.origin, record.seconds - record.bytes / (_WOKEN_LINK * _woken_share())))
         if record.stage in per_layer:
             value = per_layer[record.stage](record)
-            if value is not None:
-                seen[record.stage.replace(" ", ".")].append((record.origin, value))
+            if value is None or (record.stage == "capture" and not record.version):
+                continue  # a capture whose version nobody knows tells neither law anything
+            name = capture_of(record.version) if record.stage == "capture" else record.stage.replace(" ", ".")
+            seen[name].append((record.origin, value))
     return {name: _coefficient(name, values, _unit(name)) for name, values in seen.items() if values}
 
 

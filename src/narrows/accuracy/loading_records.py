@@ -18,7 +18,8 @@ class LoadingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One measured stage: `seconds` for `bytes` of a checkpoint, as scripts/import_loading_records.py reads its source.
 
     stage: what took that long. storage, target, loader, instance: entries of the catalogues. bandwidth: of the storage,
-    bytes/s, where the source states it. streams: readers per rank. layers: of the model. device: an accelerator's id,
+    bytes/s, where the source states it. streams: readers per rank. layers: of the model. version: of
+    the engine. device: an accelerator's id,
     where copies to it are unlike others'. eager, warm: of an engine's start: without graphs; with compiled code kept.
     gbps: GB/s as stated.
     """
@@ -40,6 +41,7 @@ class LoadingRecord(msgspec.Struct, frozen=True, kw_only=True):
     streams: int | None = None
     ranks: int = 1
     layers: int | None = None
+    version: str = ""
     device: str | None = None
     eager: bool = False
     warm: bool = False

@@ -18,7 +18,9 @@ METHODS = ("narrows", "median start of the other sources")
 
 def engine_start(record: LoadingRecord, rates: Rates) -> tuple[Fixed, ...]:
     """The stages that the engine's own line counts: it says nothing of the process, nor of the first request."""
-    found = fixed_stages(rates, "vllm", "", record.layers or 0, ranks=1, graphs=not record.eager, cached=record.warm)
+    found = fixed_stages(
+        rates, "vllm", record.version, record.layers or 0, ranks=1, graphs=not record.eager, cached=record.warm
+    )
     return tuple(one for one in found if one.name in ("compile", "graph_capture"))
 
 

@@ -67,14 +67,14 @@ class Memo(msgspec.Struct, frozen=True):
 def calibrated(cases: Sequence[Case], memo: Memo | None = None) -> Coefficients:
     """Coefficients fitted on these cases, with an interval from errors on sources left out among them."""
     memo = Memo() if memo is None else memo
-    taught = [case for case in cases if case.teaches]
+    taught = [case for case in cases if case.teaches_runtime]
     key = tuple(case.record.id for case in taught)
     if key not in memo.calibrated:
         errors = [
             Missed(error_name(case.deployment), origin, error)
             for origin, held in _by_origin(taught).items()
             for case in held
-            if (error := error_of(case, _fitted(taught, origin, memo))) is not None
+            if case.teaches and (error := error_of(case, _fitted(taught, origin, memo))) is not None
         ]
         memo.calibrated[key] = with_error(_fitted(taught, "", memo), errors)
     return memo.calibrated[key]
@@ -162,7 +162,7 @@ def _constant_overhead(cases: Iterable[Case]) -> float:
 
 def _predict(case: Case, known: Coefficients, overhead: float) -> Predicted:
     found = start(case.deployment, known)
-    budget, weights = case.deployment.budget, found.shard.weights
+    budget, weights = case.deployment.budget - case.deployment.others_inside, found.shard.weights
     return Predicted(case, found, budget - 1.1 * weights, budget - weights - overhead)
 
 
@@ -178,13 +178,13 @@ def _tokens_comparable(case: Case) -> bool:
 
 def _kv_of(one: Predicted, method: str) -> tuple[float, float] | None:
     """(predicted, reported) KV tokens where both are known, else bytes: the error is relative, so none of nothing."""
-    record, deployment = one.case.record, one.case.deployment
-    if not record.has_device or max(record.kv_bytes or 0, record.kv_tokens or 0) <= 0:
+    record, deployment, reported = one.case.record, one.case.deployment, one.case.pool_bytes
+    if not record.has_device or max(reported or 0, record.kv_tokens or 0) <= 0:
         return None
     pool = _pool(one, method)
     if record.kv_tokens and _tokens_comparable(one.case):
         return float(stated_tokens(deployment, one.start.pages, int(pool))), float(record.kv_tokens)
-    return (pool, float(record.kv_bytes)) if record.kv_bytes else None
+    return (pool, float(reported)) if reported else None
 
 
 def _weights_of(one: Predicted, method: str) -> tuple[float, float] | None:
@@ -196,11 +196,11 @@ def _weights_of(one: Predicted, method: str) -> tuple[float, float] | None:
 
 def _activations_of(one: Predicted, method: str) -> tuple[float, float] | None:
     record = one.case.record
-    if record.activation_bytes is None or method == METHODS[1]:
+    if record.activation_bytes is None or method == METHODS[1] or one.case.one_rank_samples:
         return None
     if method == "narrows":
         return float(one.start.reserve.activations), float(record.activation_bytes)
-    overhead = one.case.deployment.budget - one.start.shard.weights - one.constant
+    overhead = one.case.deployment.budget - one.case.deployment.others_inside - one.start.shard.weights - one.constant
     return overhead - (record.non_torch_bytes or 0), float(record.activation_bytes)
 
 
@@ -273,7 +273,7 @@ def _foreseen(found: Iterable[Predicted], method: str) -> list[Foreseen]:
 
 def _in_interval(one: Predicted) -> tuple[bool, float] | None:
     """(whether the reported bytes are inside, width relative to them), without a named reason to differ."""
-    reported, kv = one.case.record.kv_bytes, one.start.kv
+    reported, kv = one.case.pool_bytes, one.start.kv
     if not reported or reported < 0 or not one.case.record.has_device or one.case.reason is not None:
         return None
     assert kv.low is not None
@@ -301,7 +301,7 @@ def _outliers(found: list[Predicted]) -> list[Outlier]:
             continue
         error, reason = pair[0] / pair[1] - 1, one.case.reason
         if reason is not None or abs(error) > NAMED_ABOVE:
-            reason = _little(one) if reason is None else reason
+            reason = reason or _little(one) or _guessed(one.case.record)
             record = one.case.record
             rows.append(Outlier(record.id, record.source, "KV tokens", pair[0], pair[1], error, reason))
     return sorted(rows, key=lambda row: -abs(row.error))
@@ -312,16 +312,23 @@ _LITTLE, _CLOSE = 1 / 20, 1 / 40
 
 def _little(one: Predicted) -> Text | None:
     """Why a large share of a cache may be wrong: next to nothing is left for it, and the bytes are close."""
-    reported, deployment = one.case.record.kv_bytes, one.case.deployment
+    reported, deployment = one.case.pool_bytes, one.case.deployment
     if reported is None:
         tokens = one.case.record.kv_tokens or 0
         reported = int(one.start.pages.request_bytes(deployment.max_length) * tokens / deployment.max_length)
     off = abs(one.start.kv.value - reported) / deployment.usable
-    if reported > _LITTLE * deployment.budget or off > _CLOSE:
+    if reported > _LITTLE * deployment.usable or off > _CLOSE:
         return None
     return Text(
         "little is left for the cache: it differs by {share} % of the device's memory", share=f"{100 * off:.1f}"
     )
+
+
+def _guessed(record: MemoryRecord) -> Text | None:
+    """Why a record proves little: what decides its cache was taken from the engine's defaults of its time."""
+    if record.version_inferred and record.gpu_memory_utilization is None:
+        return Text("neither its version nor its share of memory is stated: the defaults of its time are taken")
+    return None
 
 
 def _missed(one: Predicted) -> Outlier | None:
@@ -332,7 +339,7 @@ def _missed(one: Predicted) -> Outlier | None:
     foreseen, really = one.start.stage == "started", record.outcome == "started"
     if foreseen == really or _kv_of(one, "narrows") is not None:
         return None
-    reason = one.case.reason
+    reason = one.case.reason or _guessed(record)
     return Outlier(record.id, record.source, "started", float(foreseen), float(really), 0.0, reason)
 
 

@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 
 from narrows.deployment import Deployment, deploy
+from narrows.engines.version import parse_version
 from narrows.hardware import find_accelerator
 from narrows.hardware.catalogue import accelerator_ids
-from narrows.memory.activations import dense_elements, prompts_cut
+from narrows.memory.activations import dense_elements, sampler_of
+from narrows.memory.paging import paging
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import shards
 from narrows.models import ModelSpec, load_model, read_config
@@ -24,8 +26,10 @@ class MemoryRecord(msgspec.Struct, frozen=True, dict=True):
 
     structure: the catalogue entry with the model's tensors; config: fields put over that entry's, such as its
     `quantization_config`. version_inferred: not stated, but of that time. device: id of the accelerator.
-    outcome: `started`, or the stage it failed in: `oom_load` (weights, or the profiled batch beside them), `oom_kv`,
-    `oom_graphs`, `oom_warmup` (sampling before it serves), `oom_run` (under load: no failure of the start).
+    memory_in_use_bytes: what others held of the device when it started, where the source says so.
+    outcome: `started`, or the stage it failed in: `oom_share` (less was free than its share), `oom_load` (weights, or
+    the profiled batch beside them), `oom_kv`, `oom_graphs`, `oom_warmup` (sampling before it serves), `oom` (the stage
+    is not told), `oom_run` (under load: no failure of the start).
     flags: what the run had beside its settings; `text`: images are not served, so the vision tower is not loaded.
     """
 
@@ -41,6 +45,7 @@ class MemoryRecord(msgspec.Struct, frozen=True, dict=True):
     version_inferred: bool = False
     device: str | None = None
     usable_bytes: int | None = None
+    memory_in_use_bytes: int | None = None
     gpu_count: int | None = None
     tp: int | None = None
     pp: int | None = None
@@ -89,16 +94,54 @@ class Case(msgspec.Struct, frozen=True, dict=True):
         return shards(self.deployment)[0].weights + loaded_beside(self.deployment)
 
     @cached_property
+    def pool_bytes(self) -> int | None:
+        """Bytes for KV cache per device as reported, or as the blocks come to that older versions report instead.
+
+        Where one of several ranks samples, bytes may be of another one, and blocks are of the one that decides.
+        """
+        one = self.record
+        if not self.deployment.engine.whole_prompts or (one.kv_bytes is not None and not self.one_rank_samples):
+            return one.kv_bytes
+        blocks = one.gpu_blocks if one.gpu_blocks is not None else (one.kv_tokens or 0) // _BLOCK or None
+        if blocks is None or blocks < 0:
+            return one.kv_bytes
+        found = blocks * paging(self.deployment).block_bytes
+        return found if one.kv_bytes is None else min(found, one.kv_bytes)
+
+    @cached_property
     def reason(self) -> Text | None:
         """Why the run differs from what its settings say, by rule; None where nothing is known."""
         return reason_of(self)
+
+    @property
+    def few_sequences(self) -> bool:
+        """Whether its activations are those of fewer sequences than the default, which no setting states."""
+        return _fewer_sequences(self)
+
+    @property
+    def one_rank_samples(self) -> bool:
+        """Whether only one of several ranks samples, as on vLLM's V0: the activations of a log may be another's."""
+        return self.deployment.engine.whole_prompts and self.deployment.tensor_parallel > 1
 
     @cached_property
     def teaches(self) -> bool:
         """Whether a coefficient can follow from it: it states a size, and has no reason of its own to differ."""
         one = self.record
-        sizes = (one.kv_bytes, one.activation_bytes, one.non_torch_bytes, one.graph_bytes, one.graph_estimate_bytes)
+        # blocks become bytes by the version's law, so the version must be stated
+        pool = one.kv_bytes if one.version_inferred else self.pool_bytes
+        sizes = (pool, one.activation_bytes, one.non_torch_bytes, one.graph_bytes, one.graph_estimate_bytes)
         return any(size is not None for size in sizes) and self.reason is None
+
+    @cached_property
+    def teaches_runtime(self) -> bool:
+        """Whether what its process takes outside the allocator is as on other runs, whatever its activations are."""
+        return self.teaches or (
+            self.record.non_torch_bytes is not None and beside(self) is None and _other_sequences(self) is not None
+        )
+
+
+_BLOCK = 16
+"""Tokens of a block in versions that report blocks alone."""
 
 
 @cache
@@ -136,6 +179,7 @@ def case_of(record: MemoryRecord) -> Case:
             utilization=record.gpu_memory_utilization,
             enforce_eager=bool(record.enforce_eager),
             device_memory=record.usable_bytes,
+            memory_in_use=record.memory_in_use_bytes,
         ),
     )
 
@@ -172,11 +216,12 @@ def beside(case: Case) -> Text | None:
         return Text("a draft model, of which nothing is stated, runs beside it")
     if "override" in record.flags:
         return Text("the number of blocks was set by hand")
-    if record.non_torch_bytes is not None and (record.tp or 1) == 1 and record.non_torch_bytes > 2**30:
+    told = record.memory_in_use_bytes is not None
+    if not told and record.non_torch_bytes is not None and (record.tp or 1) == 1 and record.non_torch_bytes > 2**30:
         return Text("memory outside the engine's allocator was counted that one device alone does not need")
     if "connector" in record.flags:
         return Text("a connector for KV transfer, of which nothing is stated, runs beside it")
-    if "others" in record.flags:
+    if "others" in record.flags and not told:
         return Text("other processes hold memory of the device")
     return None
 
@@ -194,15 +239,28 @@ def reason_of(case: Case) -> Text | None:
         return Text("the experts run by the Marlin kernels, which keep them wider than this device's usual ones")
     if unsettled(case):
         return Text("the same command on the same machine started at one time and failed at another")
+    other = _other_sequences(case)
+    if other is not None:
+        return other
+    if _another_share(case):
+        return Text("the cache is larger than the usual share holds beside the weights, and no other share is stated")
+    version = parse_version(record.version or "")
+    if version is not None and version < _OLDEST:
+        return Text("the version is older than the oldest whose facts are known, which are taken")
+    if record.version is None:
+        return Text("the version is not stated; the newest known is taken")
+    return None
+
+
+def _other_sequences(case: Case) -> Text | None:
     if _fewer_sequences(case):
         return Text("activations are those of fewer sequences than this version's default, and no limit is stated")
     if _more_sequences(case):
         return Text("activations are those of more sequences than this version's default, and no limit is stated")
-    if case.deployment.engine.counts_reserved:
-        return Text("versions before 0.6.4 count what their allocator has reserved, of which no record tells how much")
-    if record.version is None:
-        return Text("the version is not stated; the newest known is taken")
     return None
+
+
+_OLDEST = (0, 4, 0)
 
 
 def unsettled(case: Case) -> bool:
@@ -231,12 +289,21 @@ _SETTINGS = (
 )  # fmt: skip
 
 
+def _another_share(case: Case) -> bool:
+    """Whether a share that is not the default must have been set."""
+    record, pool = case.record, case.pool_bytes
+    if record.gpu_memory_utilization is not None or pool is None or not record.has_device:
+        return False
+    return case.deployment.budget - case.weights - pool < 0
+
+
 def _fewer_sequences(case: Case) -> bool:
     record, deployment = case.record, case.deployment
-    if record.activation_bytes is None or record.max_num_seqs is not None or prompts_cut(deployment):
+    if record.activation_bytes is None or record.max_num_seqs is not None or case.one_rank_samples:
         return False
-    # even a fused sampler holds 12 bytes a logit of a full batch
-    return record.activation_bytes < 6 * deployment.max_num_seqs * deployment.model.vocab
+    # even a fused sampler holds 12 bytes a logit of a full batch, and one that sorts 27
+    least = 13 if sampler_of(deployment) == "sort" else 6
+    return record.activation_bytes < least * deployment.max_num_seqs * deployment.model.vocab
 
 
 def _more_sequences(case: Case) -> bool:

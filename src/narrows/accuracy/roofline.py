@@ -1,4 +1,4 @@
-"""The scoreboard of the roofline: every operator by its law, then steps and prompts end to end."""
+"""The scoreboard of single operators, each by its law."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from narrows.accuracy.collectives import collective_intervals, collective_scores
 from narrows.accuracy.elementwise import elementwise_scores
 from narrows.accuracy.experts import experts_scores
 from narrows.accuracy.gemm import OperatorScores, gemm_scores
-from narrows.accuracy.serving import serving_scores
 from narrows.accuracy.serving_cases import serving_cases
 
 
@@ -19,8 +18,3 @@ def operator_scores() -> tuple[OperatorScores, ...]:
     serving_cases()  # says so in one place where numpy is missing
     collectives = OperatorScores("leave one device out", collective_scores(), collective_intervals(), 0)
     return (*gemm_scores(), *attention_scores(), *experts_scores(), *elementwise_scores(), collectives)
-
-
-def roofline_scores() -> tuple[OperatorScores, ...]:
-    """The whole scoreboard: end to end first, then by operator. Raises BadInput where numpy is not installed."""
-    return (*serving_scores(), *operator_scores())

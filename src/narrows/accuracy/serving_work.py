@@ -2,7 +2,8 @@
 
 A server under `concurrency` requests decodes them together, as many as its memory holds, at the mean context of a
 request; each step also carries its share of the prompts that come in (sequences ÷ output tokens of each), unless other
-servers take the prompts. Of a prompt that is cut into chunks, the chunks' linear layers are added up.
+servers take the prompts: then no more decode than those feed. Of a prompt that is cut into chunks, the chunks' linear
+layers are added up.
 """
 
 from __future__ import annotations

@@ -12,10 +12,12 @@ from narrows.accuracy.records import Case, beside
 
 _STAGES = {
     "started": "started",
+    "oom_share": "share",
     "oom_load": "load",
     "oom_kv": "kv",
     "oom_graphs": "graphs",
     "oom_warmup": "graphs",
+    "oom": "not told",
 }
 """A record's outcome → the stage a prediction would name; `oom_run` is no failure of the start.
 

@@ -99,6 +99,14 @@ def _roofline() -> RooflineAccuracy:
         left_out=cases.left,
         assumptions=(
             Text("a server decodes as many requests together as it has, or as its memory holds, at their mean length"),
+            Text(
+                "where other servers take the prompts, as many decode as those can feed, at the share of the "
+                "roofline of the model of three constants"
+            ),
+            Text(
+                "vLLM and TensorRT-LLM run prompts in the steps that decode, so that both read the same experts; "
+                "SGLang in steps of their own"
+            ),
             Text("what was measured more than once, or is stated in several files, counts once"),
             Text("an FP8 KV cache where TensorRT-LLM serves FP8 or NVFP4 weights, else the checkpoint's own"),
             Text("laws of operators are fitted on benchmarks of operators alone; no server taught them"),

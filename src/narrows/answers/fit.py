@@ -10,12 +10,12 @@ import msgspec
 from narrows.answers.base import Answer, command_line
 from narrows.answers.mend import Mend, mends_of
 from narrows.answers.model import ModelFacts, model_facts
-from narrows.answers.pasted import pasted_options, read_pasted
+from narrows.answers.pasted import older_warnings, pasted_options, read_pasted
 from narrows.answers.serve import serve_command
 from narrows.answers.verdict import Starts, Verdict, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
 from narrows.hardware import cheapest, find_accelerator
-from narrows.memory import Capacity, Ledger, capacity, growth, ledger, reserve, start
+from narrows.memory import Capacity, Ledger, Reserve, capacity, growth, ledger, reserve, start
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
@@ -49,8 +49,8 @@ class Candidate(msgspec.Struct, frozen=True):
     flight that windows keep. serve_command: the engine's own command, with the first mend where it needs one.
     terms: bytes per device on the binding rank, for `batch` sequences of `length` tokens. max_batch: sequences of
     that length; max_length: tokens each of `max_length_batch` sequences can have, the model's limit at most.
-    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval. log: lines of the engine's log
-    that state its pools (SGLang).
+    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval. cuda_graphs: bytes per device,
+    with the interval that drivers make. log: lines of the engine's log that state its pools (SGLang).
     """
 
     gpu: str
@@ -79,6 +79,7 @@ class Candidate(msgspec.Struct, frozen=True):
     paged_bytes_per_sequence: int
     serve_command: str
     kv_cache_available: Quantity
+    cuda_graphs: Quantity
     max_concurrency: float
     rule_of_thumb: RuleOfThumb
     usd_per_hour: float | None
@@ -92,11 +93,12 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Fit(Answer, frozen=True, kw_only=True):
-    """The answer of `fit`."""
+    """The answer of `fit`. warnings: what of the question was left out of it and may change the figures."""
 
     schema: str = "narrows.fit/1"
     model: ModelFacts
     candidates: tuple[Candidate, ...]
+    warnings: tuple[Text, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -128,10 +130,12 @@ _DEPLOY = {
     "kv_cache_memory_bytes": "kv_cache_memory_bytes",
     "quantization": "quantization",
     "device_memory": "memory",
+    "memory_in_use": "memory_in_use",
     "cache_type_v": "cache_type_v",
     "swa_full": "swa_full",
     "page_size": "page_size",
     "max_total_tokens": "max_total_tokens",
+    "engine_core": "engine_core",
 }
 """Parameters of `deploy` → options of `fit`."""
 
@@ -155,6 +159,7 @@ def fit(
     kv_cache_memory_bytes: int | None = None,
     quantization: str | None = None,
     memory: int | None = None,
+    memory_in_use: int | None = None,
     cloud: str | None = None,
     assume: str | None = None,
     cache_type_v: str | None = None,
@@ -167,7 +172,8 @@ def fit(
 
     batch: sequences at once (None: as many as fit). max_len: tokens per sequence, prompt and answer (None: the
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
-    memory: usable bytes per device in place of the catalogue's. cache_type_v, swa_full: of llama.cpp. page_size,
+    memory: usable bytes per device in place of the catalogue's. memory_in_use: bytes of each device that other
+    processes hold when the engine starts (nvidia-smi shows them). cache_type_v, swa_full: of llama.cpp. page_size,
     max_total_tokens: of SGLang. progress: told (headers read, headers in all) while files are read. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
@@ -192,12 +198,14 @@ def fit(
         "kv_cache_memory_bytes": kv_cache_memory_bytes,
         "quantization": quantization,
         "memory": memory,
+        "memory_in_use": memory_in_use,
         "cloud": cloud,
         "assume": assume,
         "cache_type_v": cache_type_v,
         "swa_full": swa_full,
         "page_size": page_size,
         "max_total_tokens": max_total_tokens,
+        "engine_core": None,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
@@ -205,17 +213,20 @@ def fit(
         raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
     command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said)
     notes: list[Text] = []
+    warnings: list[Text] = []
     pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
-        said = {**pasted_options(pasted, notes), **said}
+        said = {**pasted_options(pasted, notes, warnings), **said}
     wanted = {**asked, **said}
     batch = wanted["batch"]
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
-    if pasted is not None and "gpu_layers" in pasted.options:
-        from narrows.engines.llamacpp_command import all_layers
+    if pasted is not None and pasted.engine == "llama.cpp":
+        from narrows.engines.llamacpp_command import all_layers, shared_length
 
-        all_layers(pasted.options["gpu_layers"], spec.layers)
+        all_layers(pasted.options.get("gpu_layers", "auto"), spec.layers)
+        if wanted["max_len"] is None and spec.max_length:
+            wanted["max_len"] = shared_length(spec.max_length, pasted.options.get("batch"))
     if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
         # a file that is planned for is the model itself, and nothing that the engine makes of it
         spec = stored_as_named(spec, wanted["quantization"])
@@ -223,6 +234,7 @@ def fit(
     if batch is not None:
         whole("--batch", batch)
     options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}
+    options["adapters"] = wanted.get("adapters")
     if batch is not None and options["max_num_seqs"] is None:
         # asked for so many at once, an engine must be told to run as many
         usual = [deploy(spec, find_accelerator(name), **options).max_num_seqs for name in names]
@@ -234,6 +246,7 @@ def fit(
                 )
             )
     deployments = [deploy(spec, find_accelerator(name), **options) for name in names]
+    warnings += older_warnings(deployments[0].engine)
     if pasted is not None and pasted.options.get("max_len") == "auto" and max_len is None:
         deployments = [_longest(one, options, notes) for one in deployments]
     first = deployments[0]
@@ -249,6 +262,7 @@ def fit(
         command=command,
         model=model_facts(spec, first.max_length, first.kv),
         candidates=candidates,
+        warnings=tuple(warnings),
         assumptions=(*_assumptions(spec, deployments, prompt is None, given), *notes),
         sources=_sources(spec, deployments, candidates),
     )
@@ -350,8 +364,9 @@ def _candidate(
         paged_bytes_per_sequence=room.pages.request_bytes(deployment.max_length),
         serve_command=serve_command(deployment, options, pasted, mends[0].change if mends else "", load),
         kv_cache_available=begun.kv,
+        cuda_graphs=_graphs(begun.reserve),
         max_concurrency=round(room.concurrency, 4),
-        rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable),
+        rule_of_thumb=RuleOfThumb(twice, twice <= deployment.usable - deployment.memory_in_use),
         usd_per_hour=price.usd_per_hour if price else None,
         instance=price.label if price else None,
         price_as_of=price.as_of if price else None,
@@ -363,6 +378,13 @@ def _candidate(
         other_mends=mends[1:],
         log=_log(deployment, room),
     )
+
+
+def _graphs(kept: Reserve) -> Quantity:
+    """Bytes of graphs; an interval where there is one."""
+    if not kept.graphs_high:
+        return Quantity(kept.graphs, "B", "predicted" if kept.graphs else "exact")
+    return Quantity(kept.graphs, "B", "predicted", kept.graphs_low, kept.graphs_high)
 
 
 def _log(deployment: Deployment, room: Capacity) -> tuple[str, ...]:

@@ -119,6 +119,7 @@ def load(
         readahead=readahead or (place.readahead if place is not None and place.readahead else READAHEAD),
         target=_disk(target or "nvme") if storage.remote else None,
     )
+    _of_no_use(scenario, warm=warm, target=target, readahead=readahead)
     notes += taken_for_granted(scenario, place, warm, bandwidth is not None)
     notes += [measured] if measured is not None else []
     if place is not None and not 0.9 < place.bytes / max(1, spec.checkpoint_bytes()) < 1.1:
@@ -228,3 +229,22 @@ def _source(model: str, source: str | None, notes: list[Text]) -> tuple[Place | 
         place = look_up(path)
         return place, place.storage
     return None, find_storage(source)
+
+
+def _of_no_use(scenario: Scenario, *, warm: bool, target: str | None, readahead: int | None) -> None:
+    """Refuse options that this way of the weights has no use for: BadInput."""
+    storage, loader = Text(scenario.storage.name), Text(scenario.loader.name)
+    if warm and scenario.storage.remote:
+        raise BadInput(
+            "--warm is of files in the page cache, and {storage} is read over the network; leave it out, or name with "
+            "--from the disk that the files were put on",
+            storage=storage,
+        )
+    if target is not None and not scenario.downloads:
+        raise BadInput(
+            "--target is where a download is put, and {loader} reads from {storage} without one; leave it out",
+            loader=loader,
+            storage=storage,
+        )
+    if readahead is not None and scenario.loader.access != "mmap":
+        raise BadInput("--readahead is of files that are mapped, and {loader} maps none; leave it out", loader=loader)

@@ -89,27 +89,30 @@ def _kind(n: int) -> Kind:
 
 
 def stages_of(start: Start, by: Loader, rates: Rates) -> tuple[LoadStage, ...]:
-    """The stages in order, each with when it begins: those that overlap begin a chunk after the one before."""
+    """The stages in order, each with when it begins and ends: of those that overlap, a chunk after the one before."""
     found, now, narrow = [], 0.0, start.narrow
     begun: float | None = None
-    fill = 0.0
+    fill = last = 0.0
     for one in start.stages:
         if isinstance(one, Fixed):
             if begun is not None:
                 now, begun = begun + _rest(start), None
             time = Quantity(one.seconds, "s", _kind(one.n), one.low, one.high)
-            found.append(LoadStage(one.name, time, None, None, None, False, now, one is narrow, one.source))
-            now += one.seconds
+            ends = now + one.seconds
+            found.append(LoadStage(one.name, time, None, None, None, False, now, ends, one is narrow, one.source))
+            now = ends
             continue
         overlaps = by.pipelined and one.name != "download"
         if overlaps and begun is None:
-            begun, fill = now, 0.0
-        at = now if begun is None else begun + fill
-        found.append(_moved(one, overlaps, at, one is narrow))
+            begun, fill, last = now, 0.0, 0.0
         if begun is None:
+            found.append(_moved(one, overlaps, now, now + one.seconds, one is narrow))
             now += one.seconds
         else:
-            fill += min(CHUNK, one.bytes) / one.rate.value
+            at, chunk = begun + fill, min(CHUNK, one.bytes) / one.rate.value
+            last = max(at + one.seconds, last + chunk)
+            found.append(_moved(one, overlaps, at, last, one is narrow))
+            fill += chunk
     return tuple(found)
 
 
@@ -118,7 +121,7 @@ def _rest(start: Start) -> float:
     return start.transfer.time - sum(one.seconds for one in start.transfer.moved if one.name == "download")
 
 
-def _moved(one: Moved, overlaps: bool, begins: float, narrow: bool) -> LoadStage:
+def _moved(one: Moved, overlaps: bool, begins: float, ends: float, narrow: bool) -> LoadStage:
     rate = one.rate
     return LoadStage(
         one.name,
@@ -128,6 +131,7 @@ def _moved(one: Moved, overlaps: bool, begins: float, narrow: bool) -> LoadStage
         one.limit,
         overlaps,
         begins,
+        ends,
         narrow,
         rate.source,
     )

@@ -14,8 +14,9 @@ class LoadStage(msgspec.Struct, frozen=True):
     """One stage. time: seconds alone; bytes: moved on the node, and bandwidth in bytes/s, where it moves any.
 
     limit: what bounds it: `readers` (each waits for its answer), `storage`, `machine` (its network or volume limit),
-    `processor`, `link`, `loader`, `memory`; None where it moves nothing. overlaps: works while others do. begins:
-    seconds after the process started, as this loader does it. narrow: the stage that takes longest.
+    `processor`, `link`, `loader`, `memory`; None where it moves nothing. overlaps: works while others do. begins,
+    ends: seconds after the process started, as this loader does it; of a stage that overlaps, the last of its bytes
+    wait for the stage before it. narrow: the stage that takes longest.
     """
 
     name: str
@@ -25,6 +26,7 @@ class LoadStage(msgspec.Struct, frozen=True):
     limit: str | None
     overlaps: bool
     begins: float
+    ends: float
     narrow: bool
     basis: str
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -13,16 +13,25 @@ from narrows.answers.base import Answer, command_line
 from narrows.hardware.this_machine import machine_path, this_machine
 from narrows.measure.compute import BYTES, copies_of
 from narrows.measure.contention import Conditions, Watch
-from narrows.measure.decoder import Decoder, Point, Run
+from narrows.measure.decoder import Decoder, Point, Run, Runs
 from narrows.measure.limits import last_level_cache
 from narrows.measure.machine import chosen
-from narrows.measure.predict import Machine, Predicted, measured_here, predicted
+from narrows.measure.predict import Bound, Machine, Predicted, measured_here, predicted
 from narrows.measure.timing import Pace, median, quantile, sample
-from narrows.measure.verdicts import Observed, agrees, growths, observed, turning_rows
+from narrows.measure.verdicts import (
+    Observed,
+    agrees,
+    asked_of,
+    growths,
+    kernel_changes,
+    observed,
+    throughout,
+    turning_rows,
+)
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
 
-PROMPTS, BATCHES, CONTEXTS = (32, 128, 512), (1, 2, 4, 8, 16, 32), (128, 1024)
+PROMPTS, BATCHES, CONTEXTS = (32, 128, 512), (1, 2, 4, 8, 16, 32, 64), (128, 1024)
 LONG_BATCHES = (1, 4, 8)
 """Batches at the longer contexts."""
 GOOD = 0.20
@@ -35,7 +44,8 @@ class PointMeasured(msgspec.Struct, frozen=True):
 
     parts: seconds of the prediction by what is done (products, attention, elementwise, copies, host). bound:
     predicted; observed: what the measured time says by itself; right: whether both agree (None: not clear).
-    drift: how many times slower the machine was just then than when it was measured.
+    reached: of what the peaks allow its products, the share that the machine's curve of them reaches. drift: how many
+    times slower the machine was just then than when it was measured.
     """
 
     precision: str
@@ -52,16 +62,38 @@ class PointMeasured(msgspec.Struct, frozen=True):
     separation: float
     observed: Observed
     right: bool | None
+    reached: float
     drift: float
 
 
+class KernelChange(msgspec.Struct, frozen=True):
+    """From `fewer` to `more` rows the library changes the kernel of its products, by the machine's own curve.
+
+    measured, predicted: how many times longer the step takes; roof: how many times longer it would with the arithmetic
+    and the traffic alone.
+    """
+
+    precision: str
+    phase: str
+    fewer: int
+    more: int
+    measured: float
+    predicted: float
+    roof: float
+
+
 class Turning(msgspec.Struct, frozen=True):
-    """The batch at which decode turns from memory- to compute-bound at a precision; None: not within what was run."""
+    """The batch at which decode turns from memory- to compute-bound at a precision; None: not within what was run.
+
+    measured_bound, predicted_bound: what bounds at every batch that was run, where it does not turn.
+    """
 
     precision: str
     context: int
     measured: float | None
     predicted: float | None
+    measured_bound: Bound | None
+    predicted_bound: Bound | None
 
 
 class ModelMeasured(Answer, frozen=True, kw_only=True):
@@ -69,7 +101,8 @@ class ModelMeasured(Answer, frozen=True, kw_only=True):
 
     parameters: of the decoder; random: its weights are random. median_error, p90_error: of |predicted ÷ measured − 1|.
     verdicts, right: points whose verdict is clear, and those of them that agree. agrees: all do, and the median error
-    is at most 20 %. drift: median over the points; median_error_now: of the predictions times their drift.
+    is at most 20 %. kernel_changes: where growth is not counted, since another kernel begins. drift: median over the
+    points; median_error_now: of the predictions times their drift.
     """
 
     schema: str = "narrows.measure-model/1"
@@ -80,6 +113,7 @@ class ModelMeasured(Answer, frozen=True, kw_only=True):
     random: bool
     points: tuple[PointMeasured, ...]
     turning: tuple[Turning, ...]
+    kernel_changes: tuple[KernelChange, ...]
     median_error: float
     p90_error: float
     verdicts: int
@@ -90,26 +124,9 @@ class ModelMeasured(Answer, frozen=True, kw_only=True):
     conditions: Conditions
 
 
-class Runs(Protocol):
-    """A decoder that can be run: see `measure.decoder.Decoder`."""
-
-    name: str
-    random: bool
-    library: Any
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of weights that a step reads."""
-
-    @property
-    def parameters(self) -> int:
-        """How many it has."""
-
-    def run(self, point: Point) -> Run:
-        """Run a point."""
-
-
 Building = Callable[[str, str, str], Runs]
+Ran = tuple[str, Point, Run, Predicted, float]
+"""A precision, a point that was run at it, what it took and was predicted to take, and the drift."""
 
 
 def measure_model(
@@ -145,7 +162,7 @@ def measure_model(
     place = chosen(device)[0] if building is Decoder else "cpu"
     points = _points(tuple(prompt) or PROMPTS, tuple(batch) or BATCHES, tuple(context) or CONTEXTS, not batch)
     watch, pace = Watch(), Pace(time.monotonic, seconds)
-    found: list[tuple[str, Point, Run, Predicted, float]] = []
+    found: list[Ran] = []
     notes: list[Text] = []
     refusal: BadInput | None = None
     parameters, random, engine = 0, True, ""
@@ -200,7 +217,7 @@ def _points(prompts: Sequence[int], batches: Sequence[int], contexts: Sequence[i
 def _least(point: Point, decoder: Runs, machine: Machine, precision: str) -> float:
     """Seconds that a point takes at least: its products at the measured peak, or its weights at the bandwidth."""
     tokens = point.batch * (point.length if point.phase == "prefill" else 1)
-    return max(2 * decoder.parameters * tokens / machine.peaks[precision], decoder.weight_bytes / machine.bandwidth)
+    return max(2 * decoder.applied * tokens / machine.peaks[precision], decoder.weight_bytes / machine.bandwidth)
 
 
 def _drift(decoder: Runs, machine: Machine, precision: str) -> float:
@@ -223,7 +240,7 @@ def _answer(
     engine: str,
     parameters: int,
     random: bool,
-    found: list[tuple[str, Point, Run, Predicted, float]],
+    found: list[Ran],
     machine: Machine,
     conditions: Conditions,
     notes: list[Text],
@@ -240,7 +257,8 @@ def _answer(
         parameters=parameters,
         random=random,
         points=points,
-        turning=_turnings(found),
+        turning=tuple(_turnings(found)),
+        kernel_changes=tuple(_changes(found)),
         median_error=median(errors),
         p90_error=quantile(errors, 0.9),
         verdicts=len(clear),
@@ -254,19 +272,19 @@ def _answer(
     )
 
 
-def _growth(
-    one: tuple[str, Point, Run, Predicted, float], found: list[tuple[str, Point, Run, Predicted, float]]
-) -> float | None:
+def _growth(one: Ran, found: list[Ran]) -> float | None:
     """How the time grows with the rows around a point. Of decode at the shortest context alone: at longer ones the
     cache is traffic that grows with the batch too.
     """
     precision, point, *_ = one
     if point.phase == "decode" and point.length != _shortest(found):
         return None
-    return growths(_times(found, precision, point.phase))[_rows(point)]
+    series = _series(found, precision, point.phase)
+    expected = _expected(series)
+    return growths(_measured(series), kernel_changes(expected), asked_of(expected))[_rows(point)]
 
 
-def _shortest(found: list[tuple[str, Point, Run, Predicted, float]]) -> int:
+def _shortest(found: list[Ran]) -> int:
     return min((point.length for _, point, *_ in found if point.phase == "decode"), default=0)
 
 
@@ -274,30 +292,51 @@ def _rows(point: Point) -> int:
     return point.batch * (point.length if point.phase == "prefill" else 1)
 
 
-def _times(
-    found: list[tuple[str, Point, Run, Predicted, float]], precision: str, phase: str, forecast: bool = False
-) -> dict[int, float]:
-    """Seconds by rows."""
+def _series(found: list[Ran], precision: str, phase: str) -> dict[int, Ran]:
+    """What was run by rows: all prefills of a precision, or its decodes at the shortest context."""
     return {
-        _rows(point): expected.time if forecast else run.time.median
-        for name, point, run, expected, _ in found
-        if name == precision and point.phase == phase and (phase == "prefill" or point.length == _shortest(found))
+        _rows(one[1]): one
+        for one in found
+        if one[0] == precision and one[1].phase == phase and (phase == "prefill" or one[1].length == _shortest(found))
     }
 
 
-def _turnings(found: list[tuple[str, Point, Run, Predicted, float]]) -> tuple[Turning, ...]:
-    return tuple(
-        Turning(
+def _measured(series: dict[int, Ran]) -> dict[int, float]:
+    return {rows: run.time.median for rows, (_, _, run, _, _) in series.items()}
+
+
+def _expected(series: dict[int, Ran]) -> dict[int, Predicted]:
+    return {rows: expected for rows, (_, _, _, expected, _) in series.items()}
+
+
+def _changes(found: list[Ran]) -> Iterator[KernelChange]:
+    for name, phase in dict.fromkeys((one[0], one[1].phase) for one in found):
+        series = _series(found, name, phase)
+        measured, expected = _measured(series), _expected(series)
+        for fewer, more in pairwise(sorted(series)):
+            if more in kernel_changes(expected):
+                a, b = expected[fewer], expected[more]
+                roof = b.products * b.reached / (a.products * a.reached)
+                yield KernelChange(name, phase, fewer, more, measured[more] / measured[fewer], b.time / a.time, roof)
+
+
+def _turnings(found: list[Ran]) -> Iterator[Turning]:
+    for name in dict.fromkeys(one[0] for one in found):
+        series = _series(found, name, "decode")
+        expected = _expected(series)
+        changes, asked = kernel_changes(expected), asked_of(expected)
+        times, forecast = _measured(series), {rows: one.time for rows, one in expected.items()}
+        yield Turning(
             name,
             _shortest(found),
-            turning_rows(_times(found, name, "decode")),
-            turning_rows(_times(found, name, "decode", forecast=True)),
+            measured=turning_rows(times, changes, asked),
+            predicted=turning_rows(forecast, changes, asked),
+            measured_bound=throughout(times, changes, asked),
+            predicted_bound=throughout(forecast, changes, asked),
         )
-        for name in dict.fromkeys(one[0] for one in found)
-    )
 
 
-def _point(one: tuple[str, Point, Run, Predicted, float], growth: float | None, machine: Machine) -> PointMeasured:
+def _point(one: Ran, growth: float | None, machine: Machine) -> PointMeasured:
     precision, point, run, expected, drift = one
     seen = observed(growth, run.time.median, expected, machine.peaks[precision], machine.bandwidth)
     return PointMeasured(
@@ -321,6 +360,7 @@ def _point(one: tuple[str, Point, Run, Predicted, float], growth: float | None, 
         separation=expected.separation,
         observed=seen,
         right=agrees(expected, seen),
+        reached=expected.reached,
         drift=drift,
     )
 
@@ -333,7 +373,8 @@ def _how(random: bool) -> Sequence[Text]:
         ),
         Text("the cache is transformers' own, which is copied whole for every token; those copies are predicted too"),
         Text(
-            "flat in the batch means memory-bound, linear compute-bound; at the ends the share that is reached decides"
+            "flat in the batch means memory-bound, linear compute-bound, within the rows of one kernel; where growth "
+            "says nothing, the share of peak and bandwidth that is reached decides"
         ),
     ]
     if random:

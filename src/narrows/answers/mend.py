@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from narrows.answers.verdict import bound_of
 from narrows.deployment import Deployment, check_split, deploy
 from narrows.hardware import accelerators, cheapest
 from narrows.memory import Capacity, capacity, start
 from narrows.text import BadInput, Text
-from narrows.units import usd
+from narrows.units import binary, usd
 
 
 class Mend(msgspec.Struct, frozen=True):
@@ -62,7 +63,8 @@ def mends_of(
     if room.in_memory >= load and room.max_batch >= load:
         # it would fit, but the engine does not start: too little stays free outside its share
         flag = deployment.engine.gpu_memory_utilization_flag
-        for percent in range(int(deployment.utilization * 100) - 1, 49, -1):
+        least = 5 if deployment.memory_in_use else 50
+        for percent in range(int(deployment.utilization * 100) - 1, least - 1, -1):
             found = tried(
                 f"{flag} {percent / 100:g}", Text("leaves more outside the engine's share"), utilization=percent / 100
             )
@@ -70,6 +72,9 @@ def mends_of(
                 yield found
                 break
         yield from _some(tried("--enforce-eager", Text("without CUDA graphs; decode is slower"), enforce_eager=True))
+    yield from _beside_others(deployment, tried)
+    if room.in_memory < load:
+        yield from _unbound(deployment, room, load, tried)
     if deployment.engine.name == "sglang" and room.in_memory < load:
         from narrows.memory.sglang import roomy_fraction
 
@@ -128,6 +133,39 @@ def mends_of(
             break
 
 
+def _beside_others(deployment: Deployment, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
+    """Where others hold memory: a share that holds them too, in versions that count them; or without them."""
+    held, flag = deployment.memory_in_use, deployment.engine.gpu_memory_utilization_flag
+    if not held:
+        return
+    if deployment.others_inside and deployment.engine.name == "vllm":
+        text = Text("the share of others ({held}) and its own together: this version counts both", held=binary(held))
+        for percent in range(int(deployment.utilization * 100) + 1, 98):
+            found = tried(f"{flag} {percent / 100:g}", text, utilization=percent / 100)
+            if found:
+                yield found
+                break
+    text = Text("without what others hold of the device ({held})", held=binary(held))
+    yield from _some(tried("--memory-in-use 0", text, memory_in_use=None))
+
+
+def _unbound(deployment: Deployment, room: Capacity, load: int, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
+    """Where a flag keeps the KV cache smaller than the memory: as much of it as the load takes."""
+    bound = bound_of(deployment, room)
+    most = min(load, bound[1]) if bound is not None else 0
+    if bound is None or not most:
+        return
+    text, fewer = Text("a KV cache that holds them; memory has room for it"), f" --batch {most}" if most < load else ""
+    if bound[0] == "--max-total-tokens":
+        wanted = most * room.pages.blocks_per_request(deployment.max_length) * room.pages.block
+    else:
+        # a block of every group besides, which the engine keeps empty, and whole MiB
+        empty = room.pages.block_bytes * room.pages.group_count
+        wanted = -(-(most * room.pages.request_bytes(deployment.max_length) + empty) // 2**20) * 2**20
+    name = bound[0].strip("-").replace("-", "_")
+    yield from _some(tried(f"{bound[0]} {wanted}{fewer}", text, batch=most, **{name: wanted}))
+
+
 def _some(found: Mend | None) -> Iterator[Mend]:
     if found is not None:
         yield found
@@ -169,7 +207,8 @@ def _hardware(
         changed: dict[str, Any] = {"max_length": length, "tensor_parallel": tp, "pipeline_parallel": pp}
         if usual_share:
             changed["utilization"] = None
-        one = deploy(model, device, **{**options, **changed})
+        # what others hold is of this device
+        one = deploy(model, device, **{**options, "memory_in_use": None, **changed})
         left = capacity(one, load)
         if start(one).stage != "started" or left.max_batch <= (best.max_batch if best else 0):
             continue

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.text import BadInput, Text
 
 if TYPE_CHECKING:
+    from narrows.engines import Engine
     from narrows.engines.command import EngineCommand
 
 
@@ -35,9 +36,34 @@ def read_pasted(text: str) -> EngineCommand | None:
     return command
 
 
-def pasted_options(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
-    """The options of a pasted command that `fit` has too; what it leaves out is said."""
+def older_warnings(engine: Engine) -> list[Text]:
+    """What is said first of a version older than the oldest whose memory is known (vllm-project/vllm#2031: 0.2.5)."""
+    if not engine.older:
+        return []
+    return [
+        Text(
+            "{name} {version} is older than {oldest}, the oldest whose memory is known and whose facts are taken: on "
+            "several devices its KV cache was half as large as this says",
+            name=engine.name,
+            version=engine.older,
+            oldest=engine.version,
+        )
+    ]
+
+
+def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Text]) -> dict[str, Any]:
+    """The options of a pasted command that `fit` has too; what it leaves out is said, in warnings where it changes
+    memory.
+    """
     options = dict(command.options)
+    if command.unread:
+        warnings.append(
+            Text(
+                "flags of the command that narrows does not read and that may change memory: {flags}; the figures are "
+                "without them",
+                flags=", ".join(command.unread),
+            )
+        )
     if command.version:
         options["engine"] = f"{command.engine}=={command.version}"
     if options.get("max_len") == "auto":
@@ -47,7 +73,14 @@ def pasted_options(command: EngineCommand, notes: list[Text]) -> dict[str, Any]:
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     options.pop("gpu_layers", None)
+    slots, rank = options.pop("max_loras", 1), options.pop("max_lora_rank", 16)
+    if options.pop("lora", False):
+        # vLLM's own: one adapter at once, of rank 16
+        options["adapters"] = (slots, rank)
+        notes.append(
+            Text("LoRA adapters: 'narrows fit' counts their room in memory; what they compute is in no figure")
+        )
     for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
         if options.pop(name, None):
-            notes.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
+            warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
     return options

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from narrows.deployment import Deployment
+from narrows.deployment.cache import cache_flag
 from narrows.models import ModelSpec
 from narrows.precision.per_tensor import PerTensor
 
@@ -18,6 +19,7 @@ _FLAGS = {
     "--pp": "--pipeline-parallel-size",
     "--kv-cache-dtype": "--kv-cache-dtype",
     "--gpu-memory-utilization": "--gpu-memory-utilization",
+    "--kv-cache-memory-bytes": "--kv-cache-memory-bytes",
     "--max-num-seqs": "--max-num-seqs",
     "--enforce-eager": "--enforce-eager",
 }
@@ -66,7 +68,7 @@ def serve_command(
         "--gpu-memory-utilization": options["utilization"],
         "--kv-cache-memory-bytes": options["kv_cache_memory_bytes"],
         "--dtype": options["dtype"] if options["dtype"] != "auto" else None,
-        "--kv-cache-dtype": options["kv_cache_dtype"] if options["kv_cache_dtype"] != "auto" else None,
+        "--kv-cache-dtype": cache_flag(deployment, options["kv_cache_dtype"]),
         "--quantization": options["quantization"],
         "--enforce-eager": "" if options["enforce_eager"] else None,
     }
@@ -88,6 +90,7 @@ _SGLANG_FLAGS = {
     "--pp": "--pp",
     "--kv-cache-dtype": "--kv-cache-dtype",
     "--mem-fraction-static": "--mem-fraction-static",
+    "--max-total-tokens": "--max-total-tokens",
     "--enforce-eager": "--disable-cuda-graph",
 }
 """Flags of a mend → flags of SGLang."""
@@ -102,7 +105,6 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
         if options["max_num_seqs"] != pasted.options.get("max_num_seqs"):
             changes.setdefault("--max-running-requests", str(options["max_num_seqs"]))
         return pasted.corrected(changes)
-    kv = options["kv_cache_dtype"]
     values: dict[str, Any] = {
         "--model-path": served_name(deployment.model),
         "--tp": deployment.tensor_parallel if deployment.tensor_parallel > 1 else None,
@@ -114,7 +116,7 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
         "--page-size": options["page_size"],
         "--max-total-tokens": options["max_total_tokens"],
         "--dtype": options["dtype"] if options["dtype"] != "auto" else None,
-        "--kv-cache-dtype": _SGLANG_CACHES.get(kv, kv) if kv != "auto" else None,
+        "--kv-cache-dtype": cache_flag(deployment, options["kv_cache_dtype"]),
         "--quantization": options["quantization"],
         "--disable-cuda-graph": "" if options["enforce_eager"] else None,
     }
@@ -140,8 +142,8 @@ def _sglang_changes(change: str) -> dict[str, str | None]:
     return found
 
 
-_SGLANG_CACHES = {"fp8": "fp8_e4m3", "float8_e4m3fn": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "bf16": "bfloat16"}
-"""Formats of the KV cache as SGLang spells them."""
+_SGLANG_CACHES = {"fp8": "fp8_e4m3"}
+"""Formats of a mend as SGLang spells them."""
 
 
 def _llama_server(deployment: Deployment, change: str, load: int) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from narrows.deployment import Deployment
 from narrows.engines.on_load import refuses
-from narrows.memory import Capacity, Start, reserve
+from narrows.memory import Capacity, Start, capacity, reserve
 from narrows.memory.ledger import share_of
 from narrows.text import Text
 from narrows.units import binary
@@ -20,6 +22,7 @@ Starts = Literal[
     "fails at load",
     "fails at KV allocation",
     "fails at graph capture",
+    "starts, but may fail at graph capture",
     "fails: its share of the memory is not free",
 ]
 
@@ -39,6 +42,8 @@ def starts_of(deployment: Deployment, begun: Start, room: Capacity, load: int) -
     """What the engine does at its start, and under `load` sequences of the longest length."""
     if refuses(deployment.model, deployment.engine.name):
         return "fails at load"
+    if begun.stage == "started" and begun.graphs_may_fail and room.max_batch >= load:
+        return "starts, but may fail at graph capture"
     if begun.stage == "started":
         return "starts" if room.max_batch >= load else "starts, but will preempt at this load"
     failures: dict[str, Starts] = {
@@ -52,6 +57,21 @@ def starts_of(deployment: Deployment, begun: Start, room: Capacity, load: int) -
 
 def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdict) -> Text:
     """Why, in one sentence with the figures that decide."""
+    if verdict == "the engine does not start" and deployment.memory_in_use:
+        return _held(deployment, room)
+    if verdict == "weights do not fit" and deployment.memory_in_use:
+        kept = reserve(deployment)
+        return Text(
+            "weights take {weights} and the engine's reserve {reserve}, and other processes hold {held}, of {usable} "
+            "of one {gpu}, of which {engine} may use {budget}",
+            weights=binary(room.shard.weights),
+            reserve=binary(kept.claimed),
+            held=binary(deployment.memory_in_use),
+            usable=binary(deployment.usable),
+            budget=binary(share_of(deployment, kept)),
+            engine=deployment.engine.name,
+            gpu=deployment.accelerator.name,
+        )
     if verdict == "weights do not fit":
         kept = reserve(deployment)
         return Text(
@@ -69,6 +89,15 @@ def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdic
             usable=binary(deployment.usable),
         )
     needed = load * room.shard.sequence_bytes(deployment.max_length)
+    bounds = bound_of(deployment, room) if room.in_memory < load else None
+    if bounds is not None:
+        return Text(
+            "{flag} bounds the KV cache: {batch} × {length} tokens need more, and memory would hold {held} of them",
+            flag=bounds[0],
+            batch=load,
+            length=deployment.max_length,
+            held=bounds[1],
+        )
     if load > room.max_batch and room.in_memory > room.max_batch:
         return Text(
             "the engine runs at most {most} sequences at once (max_num_seqs); memory would hold {held}",
@@ -100,4 +129,44 @@ def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdic
         length=deployment.max_length,
         needed=binary(needed),
         pool=binary(room.pool),
+    )
+
+
+def bound_of(deployment: Deployment, room: Capacity) -> tuple[str, int] | None:
+    """(The flag that keeps the KV cache smaller than the memory, sequences that memory would hold), if one does."""
+    if deployment.max_total_tokens is not None:
+        flag, changed = "--max-total-tokens", msgspec.structs.replace(deployment, max_total_tokens=None)
+    elif deployment.kv_cache_bytes is not None:
+        flag, changed = "--kv-cache-memory-bytes", msgspec.structs.replace(deployment, kv_cache_bytes=None)
+    else:
+        return None
+    held = capacity(changed).in_memory
+    return (flag, held) if held > room.in_memory else None
+
+
+def _held(deployment: Deployment, room: Capacity) -> Text:
+    """Why an engine does not start beside others, by the law of its version."""
+    figures = {
+        "held": binary(deployment.memory_in_use),
+        "usable": binary(deployment.usable),
+        "share": f"{deployment.utilization:g}",
+        "budget": binary(share_of(deployment, reserve(deployment))),
+        "engine": deployment.engine.label,
+    }
+    if deployment.engine.checks_free:
+        return Text(
+            "other processes hold {held} of {usable}: {engine} refuses to start where less is free than its share, "
+            "{budget} ({share})",
+            **figures,
+        )
+    if deployment.others_inside:
+        return Text(
+            "other processes hold {held} of {usable}, and what the engine takes for its share of {share} does not fit "
+            "beside them",
+            **figures,
+        )
+    return Text(
+        "other processes hold {held} of {usable}: {engine} does not see them, and what it takes for its share, "
+        "{budget} ({share}), does not fit beside them",
+        **figures,
     )

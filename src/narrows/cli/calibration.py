@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.cli.options import Command, as_json, emit, lang, option
+from narrows.cli.options import Command, as_json, emit, example, lang, option
 from narrows.report.i18n import _
 
 
@@ -16,6 +16,7 @@ command = Command(
     "calibration",
     callback=_run,
     help=_("The corrections that 'check --calibrate' kept, which predictions of the same machines use and name."),
+    epilog=example("narrows calibration --forget 2"),
     params=[
         option("--forget", type=int, metavar="N", help=_("Take out the correction with this number.")),
         as_json(),

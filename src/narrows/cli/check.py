@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, lang, option
+from narrows.cli.options import Command, as_json, emit, example, lang, option
 from narrows.report.i18n import _
 
 
@@ -30,9 +30,14 @@ command = Command(
         "LOG is a file, or '-' for stdin: vllm serve MODEL 2>&1 | narrows check -. Exit 0: started, 1: failed, 2: the "
         "log does not tell."
     ),
+    epilog=example("narrows check server.log --gpu l40s"),
     params=[
         click.Argument(["log"]),
-        option("--model", help=_("The model's config.json or name, where the log's name is not in the catalogue.")),
+        option(
+            "--model",
+            metavar="MODEL",
+            help=_("The model's config.json or name, where the log's name is not in the catalogue."),
+        ),
         option("--gpu", metavar="GPU", help=_("Accelerator, where the log does not name it.")),
         option("--memory", metavar="SIZE", help=_("Usable memory per device, such as 44.4GiB.")),
         option("--engine", metavar="ENGINE", help=_("Engine and version, such as vllm==0.24, in place of the log's.")),

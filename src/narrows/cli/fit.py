@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
 from narrows.report.i18n import _
 from narrows.text import BadInput
 
@@ -14,8 +14,10 @@ from narrows.text import BadInput
 def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.fit import fit
 
-    for name in ("memory", "kv_cache_memory_bytes"):
-        if options[name] is not None:
+    for name in ("memory", "memory_in_use", "kv_cache_memory_bytes"):
+        if name == "memory_in_use" and options[name] is not None and options[name].strip() == "0":
+            options[name] = 0
+        elif options[name] is not None:
             from narrows.units import size
 
             options[name] = size("--" + name.replace("_", "-"), options[name])
@@ -38,6 +40,10 @@ def _llama_options(options: dict[str, Any]) -> None:
     used = [name for name, value in given.items() if value is not None]
     if used and options["engine"].partition("=")[0].strip() != "llama.cpp":
         raise BadInput("--{flag} is an option of llama.cpp; add --engine llama.cpp", flag=used[0].replace("_", "-"))
+    for name in ("ctx_size", "parallel", "ubatch_size"):
+        if given[name] is not None and given[name] < 1:
+            flag = "--" + name.replace("_", "-")
+            raise BadInput("{flag} is {value}; it must be at least {least}", flag=flag, value=given[name], least=1)
     for name, general in same.items():
         if given[name] is not None:
             options[general] = given[name]
@@ -81,24 +87,57 @@ command = Command(
         "'vllm serve MODEL --max-model-len 32768', or a Compose file or Kubernetes manifest that holds it. "
         "Exit 0: fits, 1: does not, 2: bad input."
     ),
+    epilog=example("narrows fit llama-2-7b --gpu a10g --gpu l40s --max-len 4096"),
     params=[
         click.Argument(["model"]),
-        option("--gpu", multiple=True, required=True, metavar="GPU", help=_("Accelerator; several are compared.")),
-        option("--max-len", type=int, help=_("Tokens per sequence, prompt and answer. Default: the model's limit.")),
-        option("--batch", type=int, help=_("Sequences at once. Default: as many as fit.")),
-        option("--prompt", type=int, help=_("Of these, tokens of prompt, for idle → peak. Default: half.")),
-        option("--tp", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
-        option("--pp", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
-        option("--dtype", default="auto", show_default=True, help=_("Format of unquantized weights.")),
-        option("--kv-cache-dtype", default="auto", show_default=True, help=_("Format of the KV cache.")),
-        option("--engine", default="vllm", show_default=True, help=_("Serving engine, whose defaults apply.")),
-        option("--gpu-memory-utilization", type=float, help=_("Share of device memory for the engine.")),
-        option("--max-num-seqs", type=int, help=_("Sequences the engine runs at once.")),
-        option("--max-num-batched-tokens", type=int, help=_("Tokens the engine runs in one step.")),
+        option(
+            "--gpu",
+            multiple=True,
+            required=True,
+            metavar="GPU",
+            help=_("Accelerator, a name from 'narrows gpus'; again for more, to compare."),
+        ),
+        option(
+            "--max-len",
+            metavar="TOKENS",
+            type=int,
+            help=_("Tokens per sequence, prompt and answer. Default: the model's limit."),
+        ),
+        option("--batch", metavar="N", type=int, help=_("Sequences at once. Default: as many as fit.")),
+        option(
+            "--prompt",
+            metavar="TOKENS",
+            type=int,
+            help=_("Of these, tokens of prompt, for idle → peak. Default: half."),
+        ),
+        option("--tp", metavar="N", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
+        option("--pp", metavar="N", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
+        option(
+            "--dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of unquantized weights.")
+        ),
+        option(
+            "--kv-cache-dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of the KV cache.")
+        ),
+        option(
+            "--engine",
+            metavar="ENGINE",
+            default="vllm",
+            show_default=True,
+            help=_("Serving engine, with its version or without: vllm==0.24. Its defaults apply."),
+        ),
+        option(
+            "--gpu-memory-utilization",
+            metavar="SHARE",
+            type=float,
+            help=_("Share of device memory for the engine, such as 0.9."),
+        ),
+        option("--max-num-seqs", metavar="N", type=int, help=_("Sequences the engine runs at once.")),
+        option("--max-num-batched-tokens", metavar="TOKENS", type=int, help=_("Tokens the engine runs in one step.")),
         option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
         option("--kv-cache-memory-bytes", metavar="SIZE", help=_("KV cache of this size per device, such as 8GiB.")),
         option(
             "--quantization",
+            metavar="METHOD",
             help=_(
                 "Quantize an unquantized checkpoint while it loads: fp8, bitsandbytes, …; or plan for a GGUF file "
                 "type: Q4_K_M."
@@ -109,20 +148,40 @@ command = Command(
             metavar="SIZE",
             help=_("Usable memory per device, such as 44.4GiB, in place of the catalogue's."),
         ),
-        option("--ctx-size", type=int, help=_("llama.cpp: tokens of all slots together, in place of --max-len.")),
-        option("--parallel", type=int, help=_("llama.cpp: slots, sequences at once.")),
-        option("--ubatch-size", type=int, help=_("llama.cpp: tokens of one step.")),
+        option(
+            "--memory-in-use",
+            metavar="SIZE",
+            help=_("Memory of each device that others hold when the engine starts, such as 5GiB (see nvidia-smi)."),
+        ),
+        option(
+            "--ctx-size",
+            metavar="TOKENS",
+            type=int,
+            help=_("llama.cpp: tokens of all slots together, in place of --max-len."),
+        ),
+        option("--parallel", metavar="N", type=int, help=_("llama.cpp: slots, sequences at once.")),
+        option("--ubatch-size", metavar="TOKENS", type=int, help=_("llama.cpp: tokens of one step.")),
         option("--cache-type-k", metavar="TYPE", help=_("llama.cpp: type of keys in the KV cache, such as q8_0.")),
         option("--cache-type-v", metavar="TYPE", help=_("llama.cpp: type of values in the KV cache.")),
         option("--swa-full", is_flag=True, help=_("llama.cpp: keep whole sequences in layers with windows too.")),
-        option("--mem-fraction-static", type=float, help=_("SGLang: share of free memory for weights and pools.")),
-        option("--context-length", type=int, help=_("SGLang: the same as --max-len.")),
-        option("--max-running-requests", type=int, help=_("SGLang: the same as --max-num-seqs.")),
-        option("--chunked-prefill-size", type=int, help=_("SGLang: the same as --max-num-batched-tokens.")),
-        option("--page-size", type=int, help=_("SGLang: tokens of a page of its pool.")),
-        option("--max-total-tokens", type=int, help=_("SGLang: tokens of its pool at most.")),
+        option(
+            "--mem-fraction-static",
+            metavar="SHARE",
+            type=float,
+            help=_("SGLang: share of free memory for weights and pools."),
+        ),
+        option("--context-length", metavar="TOKENS", type=int, help=_("SGLang: the same as --max-len.")),
+        option("--max-running-requests", metavar="N", type=int, help=_("SGLang: the same as --max-num-seqs.")),
+        option(
+            "--chunked-prefill-size",
+            metavar="TOKENS",
+            type=int,
+            help=_("SGLang: the same as --max-num-batched-tokens."),
+        ),
+        option("--page-size", metavar="TOKENS", type=int, help=_("SGLang: tokens of a page of its pool.")),
+        option("--max-total-tokens", metavar="TOKENS", type=int, help=_("SGLang: tokens of its pool at most.")),
         option("--disable-cuda-graph", is_flag=True, help=_("SGLang: the same as --enforce-eager.")),
-        option("--cloud", help=_("Prices of this cloud only, such as aws.")),
+        option("--cloud", metavar="CLOUD", help=_("Prices of this cloud only, such as aws.")),
         option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
         as_json(),
         plot(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, lang, option
+from narrows.cli.options import Command, as_json, emit, example, lang, option
 from narrows.report.i18n import _
 
 
@@ -22,12 +22,13 @@ command = Command(
     "gpus",
     callback=_run,
     help=_("Accelerators whose names hold TEXT (default: all), with usable memory, peaks, ridge points and prices."),
+    epilog=example("narrows gpus h100"),
     params=[
         click.Argument(["text"], required=False, default=""),
-        option("--vendor", help=_("Of this vendor, such as nvidia.")),
+        option("--vendor", metavar="VENDOR", help=_("Of this vendor, such as nvidia.")),
         option("--min-memory", metavar="SIZE", help=_("With at least this memory, such as 80GB.")),
-        option("--precision", help=_("With a peak at this precision, such as fp8.")),
-        option("--cloud", help=_("Prices of this cloud only, such as aws.")),
+        option("--precision", metavar="FORMAT", help=_("With a peak at this precision, such as fp8.")),
+        option("--cloud", metavar="CLOUD", help=_("Prices of this cloud only, such as aws.")),
         as_json(),
         lang(),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
 from narrows.report.i18n import _
 
 
@@ -35,26 +35,35 @@ command = Command(
         "kind of storage (gp3, io2, efs, fsx, nfs, nvme, s3, gcs, hub, gcsfuse, hyperdisk, tmpfs, …) or a local path, "
         "whose file system, size and page cache are looked up. Exit 0, 2: bad input."
     ),
+    epilog=example("narrows load llama-3.1-8b --from gp3 --gpu l40s"),
     params=[
         click.Argument(["model"]),
         option(
             "--from", "source", metavar="STORAGE", help=_("Storage or path. Default: where MODEL lies, or the hub.")
         ),
-        option("--gpu", required=True, metavar="GPU", help=_("Accelerator.")),
-        option("--engine", default="vllm", show_default=True, help=_("Serving engine, whose defaults apply.")),
-        option("--tp", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
-        option("--pp", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
+        option("--gpu", required=True, metavar="GPU", help=_("Accelerator, a name from 'narrows gpus'.")),
+        option(
+            "--engine",
+            metavar="ENGINE",
+            default="vllm",
+            show_default=True,
+            help=_("Serving engine, with its version or without: vllm==0.24. Its defaults apply."),
+        ),
+        option("--tp", metavar="N", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
+        option("--pp", metavar="N", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
         option("--loader", metavar="LOADER", help=_("How weights are read. Default: the engine's own.")),
-        option("--concurrency", type=int, help=_("Reads at once and rank. Default: the loader's own.")),
-        option("--bandwidth", metavar="SIZE", help=_("Of the storage, a second, such as 125MiB or 2GB.")),
+        option("--concurrency", metavar="N", type=int, help=_("Reads at once and rank. Default: the loader's own.")),
+        option("--bandwidth", metavar="RATE", help=_("Bandwidth of the storage, such as 125MiB/s or 2GB/s.")),
         option("--instance", metavar="NAME", help=_("Cloud machine whose limits count, such as g5.12xlarge.")),
         option("--readahead", metavar="SIZE", help=_("Bytes that one fault of a mapped file brings, such as 16MiB.")),
         option("--target", metavar="STORAGE", help=_("Where a download is put. Default: nvme.")),
         option("--warm", is_flag=True, help=_("The files are in the page cache.")),
         option("--compile-cache", is_flag=True, help=_("Compiled code of an earlier start is kept.")),
         option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
-        option("--dtype", default="auto", show_default=True, help=_("Format of unquantized weights.")),
-        option("--quantization", help=_("Quantize while it loads: fp8, bitsandbytes, …")),
+        option(
+            "--dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of unquantized weights.")
+        ),
+        option("--quantization", metavar="METHOD", help=_("Quantize while it loads: fp8, bitsandbytes, …")),
         option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
         as_json(),
         plot(),

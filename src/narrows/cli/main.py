@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
 from narrows import __version__
-from narrows.report.i18n import _, language, say, use_language
+from narrows.report.i18n import _, say, use_language
 from narrows.text import BadInput, Text, printable
 
 COMMANDS = {
@@ -88,14 +88,28 @@ def build() -> click.Group:
 
 
 class WideTextFormatter(click.HelpFormatter):
-    """Breaks paragraphs earlier where characters are two cells wide: click counts characters."""
+    """Counts cells where click counts characters: a wide one is followed by a mark that is gone in the end."""
+
+    MARK = "\0"
 
     def write_text(self, text: str) -> None:
         """A paragraph of the help."""
-        width = self.width
-        self.width = width if language() == "en" else width * 11 // 20
-        super().write_text(text)
-        self.width = width
+        super().write_text(self._marked(text))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Options, or commands, and what they mean."""
+        super().write_dl([(self._marked(a), self._marked(b)) for a, b in rows], col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        """The help."""
+        return super().getvalue().replace(self.MARK, "")
+
+    def _marked(self, text: str) -> str:
+        if text.isascii():
+            return text
+        from unicodedata import east_asian_width
+
+        return "".join(char + self.MARK * (east_asian_width(char) in "WF") for char in text)
 
 
 def _version(ctx: click.Context) -> None:

@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, lang, option, plot
+from narrows.cli.options import Command, as_json, emit, example, lang, option, plot
 from narrows.report.i18n import _, say
 from narrows.text import Text
 
 
-def _watching() -> Callable[[float, Text], None]:
-    """What is told how far the probes are: a bar on a terminal."""
-    if not sys.stderr.isatty():
-        return lambda share, stage: None
-    from narrows.cli.progress import Bar
+@contextmanager
+def _watching() -> Iterator[Callable[[float, Text], None]]:
+    """What is told how far the probes are: a bar on a terminal, gone before anything else is said.
 
-    bar = Bar(100, _("measuring"))
-    return lambda share, stage: bar.to(round(100 * share), 100, say(stage))
+    An interruption counts even where a library that is being imported swallows it: the next step asks again.
+    """
+    asked = False
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        signal.default_int_handler(number, frame)
+
+    bar = None
+    if sys.stderr.isatty():
+        from narrows.cli.progress import Bar
+
+        bar = Bar(100, _("measuring"))
+
+    def told(share: float, stage: Text) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        if bar is not None:
+            bar.to(round(100 * share), 100, say(stage))
+
+    mine = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, interrupted) if mine else None
+    try:
+        yield told
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, before)
+        if bar is not None:
+            bar.close()
 
 
 def _drawable(plot: str | None) -> None:
@@ -45,16 +75,17 @@ def _machine(
     from narrows.answers.measure import measure_machine
 
     _drawable(plot)
-    answer = measure_machine(
-        device=device,
-        scratch=scratch,
-        disk=not no_disk,
-        seconds=seconds,
-        beside=datasheet,
-        store=not no_store,
-        force=force,
-        progress=_watching(),
-    )
+    with _watching() as told:
+        answer = measure_machine(
+            device=device,
+            scratch=scratch,
+            disk=not no_disk,
+            seconds=seconds,
+            beside=datasheet,
+            store=not no_store,
+            force=force,
+            progress=told,
+        )
     emit(answer, as_json)
     if plot is not None:
         from narrows.report.charts import save
@@ -78,16 +109,17 @@ def _model(
     from narrows.answers.measure_model import measure_model
 
     _drawable(plot)
-    answer = measure_model(
-        model,
-        device=device,
-        precision=precision,
-        prompt=prompt,
-        batch=batch,
-        context=context,
-        seconds=seconds,
-        progress=_watching(),
-    )
+    with _watching() as told:
+        answer = measure_model(
+            model,
+            device=device,
+            precision=precision,
+            prompt=prompt,
+            batch=batch,
+            context=context,
+            seconds=seconds,
+            progress=told,
+        )
     emit(answer, as_json)
     if plot is not None:
         from narrows.report.charts import save
@@ -104,7 +136,8 @@ def _load(path: str | None, make: str | None, most: str | None, as_json: bool, p
     for name, given in (("make", make), ("most", most)):
         if given is not None:
             options[name] = size("--" + name, given)
-    answer = measure_load(path, progress=_watching(), **options)
+    with _watching() as told:
+        answer = measure_load(path, progress=told, **options)
     emit(answer, as_json)
     if plot is not None:
         from narrows.report.charts import save
@@ -123,11 +156,20 @@ def _commands() -> list[click.Command]:
             "copying, the disk - measured, and kept as the accelerator this-machine, which every --gpu takes. Needs "
             "torch, or numpy for less. Exit 0: kept, 1: not kept (the machine was not quiet), 2: bad input."
         ),
+        short_help=_("What can this machine do? Products, memory, launching, disk."),
+        epilog=example("narrows measure machine --datasheet l40s"),
         params=[
             option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
             option("--scratch", metavar="DIR", help=_("Folder whose disk is measured. Default: the temporary one.")),
             option("--no-disk", is_flag=True, help=_("Leave the disk out.")),
-            option("--seconds", type=float, default=80, show_default=True, help=_("Time for all probes together.")),
+            option(
+                "--seconds",
+                metavar="SECONDS",
+                type=float,
+                default=80,
+                show_default=True,
+                help=_("Time for all probes together."),
+            ),
             option("--datasheet", metavar="GPU", help=_("Hold it against this accelerator's data sheet.")),
             option("--no-store", is_flag=True, help=_("Show it without keeping it.")),
             option("--force", is_flag=True, help=_("Keep it even though other work disturbed it.")),
@@ -144,14 +186,31 @@ def _commands() -> list[click.Command]:
             "transformers, and compare prefill and decode with what the measurement of this machine predicts. "
             "Exit 0: they agree, 1: they do not, 2: bad input."
         ),
+        short_help=_("Does a real decoder run here as predicted?"),
+        epilog=example("narrows measure model ./model --batch 1 --batch 8"),
         params=[
             click.Argument(["model"]),
             option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
-            option("--precision", multiple=True, help=_("bf16, fp32, fp16. Default: fp32 and bf16.")),
-            option("--prompt", type=int, multiple=True, help=_("Length of a prefill. Default: 32, 128, 512.")),
-            option("--batch", type=int, multiple=True, help=_("Sequences that decode. Default: 1 to 32.")),
-            option("--context", type=int, multiple=True, help=_("Cached tokens. Default: 128, 1024.")),
-            option("--seconds", type=float, default=300, show_default=True, help=_("Time for all points together.")),
+            option("--precision", metavar="FORMAT", multiple=True, help=_("bf16, fp32, fp16. Default: fp32 and bf16.")),
+            option(
+                "--prompt",
+                metavar="TOKENS",
+                type=int,
+                multiple=True,
+                help=_("Length of a prefill. Default: 32, 128, 512."),
+            ),
+            option("--batch", metavar="N", type=int, multiple=True, help=_("Sequences that decode. Default: 1 to 64.")),
+            option(
+                "--context", metavar="TOKENS", type=int, multiple=True, help=_("Cached tokens. Default: 128, 1024.")
+            ),
+            option(
+                "--seconds",
+                metavar="SECONDS",
+                type=float,
+                default=300,
+                show_default=True,
+                help=_("Time for all points together."),
+            ),
             as_json(),
             plot(),
             lang(),
@@ -166,15 +225,31 @@ def _commands() -> list[click.Command]:
             "minutes; compares with what the laws of 'narrows load' say, and names the narrow stage. Only reads. "
             "Exit 0: they agree, 1: they do not or the machine was not steady, 2: bad input."
         ),
+        short_help=_("What does loading take here, and which stage is narrow?"),
+        epilog=example("narrows measure load ./model.safetensors --pairs 5"),
         params=[
             click.Argument(["path"], required=False),
             option("--make", metavar="SIZE", help=_("Make a checkpoint of that size instead, gone afterwards.")),
             option("--scratch", metavar="DIR", help=_("Folder to make it in. Default: the temporary one.")),
-            option("--loader", multiple=True, help=_("Only this loader; again for more. Default: all installed.")),
-            option("--pairs", type=int, default=5, show_default=True, help=_("Rounds of every loader.")),
-            option("--ranks", type=int, default=1, show_default=True, help=_("Processes that load at once.")),
+            option(
+                "--loader",
+                metavar="LOADER",
+                multiple=True,
+                help=_("Only this loader; again for more. Default: all installed."),
+            ),
+            option("--pairs", metavar="N", type=int, default=5, show_default=True, help=_("Rounds of every loader.")),
+            option(
+                "--ranks", metavar="N", type=int, default=1, show_default=True, help=_("Processes that load at once.")
+            ),
             option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
-            option("--seconds", type=float, default=600, show_default=True, help=_("No new round after that.")),
+            option(
+                "--seconds",
+                metavar="SECONDS",
+                type=float,
+                default=600,
+                show_default=True,
+                help=_("No new round after that."),
+            ),
             option("--most", metavar="SIZE", help=_("Of a checkpoint in many files, the first ones. Default: 8GiB.")),
             option("--calibrate", is_flag=True, help=_("Keep what was measured for predictions on this machine.")),
             as_json(),

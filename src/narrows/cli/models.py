@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, lang, option, waiting
+from narrows.cli.options import Command, as_json, emit, example, lang, option, waiting
 from narrows.report.i18n import _
 
 
@@ -40,11 +40,14 @@ command = Command(
         "Without MODEL: the bundled catalogue. With MODEL (a config.json, a GGUF file, a directory, '-', a name, or a "
         "hub id: org/name, org/name@revision): its structure, parameters, bytes and cache."
     ),
+    epilog=example("narrows models --find llama"),
     params=[
         click.Argument(["model"], required=False),
         option("--find", default="", metavar="WORDS", help=_("List only names that hold these words.")),
-        option("--length", type=int, help=_("Tokens of one sequence. Default: the model's limit.")),
-        option("--kv-cache-dtype", default="auto", show_default=True, help=_("Format of the KV cache.")),
+        option("--length", metavar="TOKENS", type=int, help=_("Tokens of one sequence. Default: the model's limit.")),
+        option(
+            "--kv-cache-dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of the KV cache.")
+        ),
         option("--quantization", metavar="TYPE", help=_("Stored as this GGUF file type of llama.cpp, such as Q4_K_M.")),
         option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
         as_json(),

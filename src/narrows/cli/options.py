@@ -48,6 +48,11 @@ def plot() -> click.Option:
     )
 
 
+def example(command: str) -> str:
+    """The end of a command's help."""
+    return _("Example: {command}").format(command=command)
+
+
 def option(*names: str, **settings: Any) -> click.Option:
     """A plain option."""
     return click.Option(list(names), **settings)
@@ -71,8 +76,8 @@ def waiting() -> Callable[[int, int], None]:
     return told
 
 
-def emit(answer: Printed, as_json: bool) -> None:
-    """Print an answer: as JSON untouched by terminal width or colour, or as the report."""
+def emit(answer: Printed, as_json: bool, **how: bool) -> None:
+    """Print an answer: as JSON untouched by terminal width or colour, or as the report, told `how`."""
     if as_json:
         # as bytes: JSON is UTF-8 whatever the terminal speaks
         click.echo(answer.to_json().encode())
@@ -80,4 +85,4 @@ def emit(answer: Printed, as_json: bool) -> None:
     from narrows.report.console import show
     from narrows.report.render import parts_of
 
-    show(parts_of(answer))
+    show(parts_of(answer, **how))

@@ -27,4 +27,8 @@ class Bar:
         if label is not None:
             self.progress.update(self.task, description=label)
         if done >= total:
-            self.progress.stop()
+            self.close()
+
+    def close(self) -> None:
+        """Take it away, wherever it stands."""
+        self.progress.stop()

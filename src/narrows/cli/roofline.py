@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
 from narrows.report.i18n import _
 
 
@@ -36,39 +36,77 @@ command = Command(
         "GGUF file, a directory, a name from 'narrows models', a hub id, or an engine's start command in quotes. "
         "Exit 0: answered, 2: bad input."
     ),
+    epilog=example("narrows roofline llama-3.1-8b --gpu l40s --sweep batch=1..256 --plot bounds.png"),
     params=[
         click.Argument(["model"]),
-        option("--gpu", multiple=True, required=True, metavar="GPU", help=_("Accelerator; several are compared.")),
-        option("--prompt", type=int, help=_("Prefill: tokens of one prompt. Default: 4096, or the model's limit.")),
-        option("--batch", type=int, help=_("Decode: sequences in one step. Default: 16.")),
+        option(
+            "--gpu",
+            multiple=True,
+            required=True,
+            metavar="GPU",
+            help=_("Accelerator, a name from 'narrows gpus'; again for more, to compare."),
+        ),
+        option(
+            "--prompt",
+            metavar="TOKENS",
+            type=int,
+            help=_("Prefill: tokens of one prompt. Default: 4096, or the model's limit."),
+        ),
+        option("--batch", metavar="N", type=int, help=_("Decode: sequences in one step. Default: 16.")),
         option(
             "--context",
+            metavar="TOKENS",
             type=int,
             help=_("Decode: tokens that each sequence has cached. Default: 4096, or the model's limit."),
         ),
-        option("--tp", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
-        option("--pp", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
-        option("--ep", type=int, default=1, show_default=True, help=_("Expert-parallel size, of the ranks of --tp.")),
-        option("--engine", default="vllm", show_default=True, help=_("Serving engine, whose defaults apply.")),
+        option("--tp", metavar="N", type=int, default=1, show_default=True, help=_("Tensor-parallel size.")),
+        option("--pp", metavar="N", type=int, default=1, show_default=True, help=_("Pipeline-parallel size.")),
+        option(
+            "--ep",
+            metavar="N",
+            type=int,
+            default=1,
+            show_default=True,
+            help=_("Expert-parallel size, of the ranks of --tp."),
+        ),
+        option(
+            "--engine",
+            metavar="ENGINE",
+            default="vllm",
+            show_default=True,
+            help=_("Serving engine, with its version or without: vllm==0.24. Its defaults apply."),
+        ),
         option(
             "--precision",
             multiple=True,
             metavar="FORMAT",
             help=_("Format of the weights: bf16, fp16, fp8, int8, fp4, int4; several are compared."),
         ),
-        option("--dtype", default="auto", show_default=True, help=_("Format of unquantized weights.")),
-        option("--kv-cache-dtype", default="auto", show_default=True, help=_("Format of the KV cache.")),
+        option(
+            "--dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of unquantized weights.")
+        ),
+        option(
+            "--kv-cache-dtype", metavar="FORMAT", default="auto", show_default=True, help=_("Format of the KV cache.")
+        ),
         option(
             "--quantization",
+            metavar="METHOD",
             help=_(
                 "Quantize an unquantized checkpoint while it loads: fp8, bitsandbytes, …; or plan for a GGUF file "
                 "type: Q4_K_M."
             ),
         ),
-        option("--max-len", type=int, help=_("Tokens per sequence at most. Default: prompt or context.")),
-        option("--max-num-seqs", type=int, help=_("Sequences the engine runs at once.")),
-        option("--max-num-batched-tokens", type=int, help=_("Tokens the engine runs in one step.")),
-        option("--gpu-memory-utilization", type=float, help=_("Share of device memory for the engine.")),
+        option(
+            "--max-len", metavar="TOKENS", type=int, help=_("Tokens per sequence at most. Default: prompt or context.")
+        ),
+        option("--max-num-seqs", metavar="N", type=int, help=_("Sequences the engine runs at once.")),
+        option("--max-num-batched-tokens", metavar="TOKENS", type=int, help=_("Tokens the engine runs in one step.")),
+        option(
+            "--gpu-memory-utilization",
+            metavar="SHARE",
+            type=float,
+            help=_("Share of device memory for the engine, such as 0.9."),
+        ),
         option("--enforce-eager", is_flag=True, help=_("Without CUDA graphs.")),
         option(
             "--memory",
@@ -96,7 +134,7 @@ command = Command(
         ),
         option("--generations", is_flag=True, help=_("The same load across generations of accelerators.")),
         option("--naive-attention", is_flag=True, help=_("Beside fused attention, the one that stores its scores.")),
-        option("--cloud", help=_("Prices of this cloud only, such as aws.")),
+        option("--cloud", metavar="CLOUD", help=_("Prices of this cloud only, such as aws.")),
         option("--assume", metavar="FAMILY", help=_("Read an unknown architecture as this one, and say so.")),
         as_json(),
         plot(),

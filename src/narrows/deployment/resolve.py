@@ -10,17 +10,20 @@ from typing import Any
 
 import msgspec
 
+from narrows.deployment.cache import cache_format
+from narrows.deployment.core import core_of, one_token_each, step_of, within_step
 from narrows.deployment.split import check_experts, check_split
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
-from narrows.models.mixers import Uncached
+from narrows.models.mixers import LatentAttention, Uncached
 from narrows.models.named import stored_by_name
 from narrows.precision import FORMATS, Format, format_of
 from narrows.precision.named import named_scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.text import BadInput, Text
+from narrows.units import binary
 
 MOST_LENGTH = 2**31 - 1
 
@@ -62,6 +65,14 @@ class Deployment(msgspec.Struct, frozen=True):
     """Ranks of a stage over which experts are shared out one by one; the other ranks cut each expert's width."""
     attention_data_parallel: int = 1
     """Replicas of all but the experts, each with sequences of its own and `tensor_parallel` ranks."""
+    memory_in_use: int = 0
+    """Bytes of each device that other processes hold when the engine starts."""
+    usable_more: int = 0
+    """Bytes per device that other systems report beyond `usable`; 0 where they agree."""
+    driver: int | None = None
+    """Major version of the device's driver, where it is known."""
+    adapters: tuple[int, int] | None = None
+    """LoRA: (adapters served at once, largest rank)."""
     assumptions: tuple[Text, ...] = ()
 
     @property
@@ -78,6 +89,16 @@ class Deployment(msgspec.Struct, frozen=True):
     def budget(self) -> int:
         """Bytes per device that the engine claims."""
         return int(self.usable * self.utilization)
+
+    @property
+    def others_inside(self) -> int:
+        """Bytes of other processes that come out of what the engine claims."""
+        return self.memory_in_use if self.engine.others_in_budget else 0
+
+    @property
+    def others_outside(self) -> int:
+        """Bytes of other processes that lie beside what the engine claims."""
+        return self.memory_in_use - self.others_inside
 
 
 def deploy(
@@ -103,6 +124,10 @@ def deploy(
     max_total_tokens: int | None = None,
     expert_parallel: int = 1,
     attention_data_parallel: int = 1,
+    memory_in_use: int | None = None,
+    engine_core: str | None = None,
+    driver: int | None = None,
+    adapters: tuple[int, int] | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -113,6 +138,10 @@ def deploy(
     device_memory: usable bytes per device, in place of the catalogue's. cache_type_v, swa_full: of llama.cpp, whose
     kv_cache_dtype is a type of GGML: the type of values, and windows kept whole. page_size, max_total_tokens: of
     SGLang: tokens of a page, and of its pool at most. expert_parallel, attention_data_parallel: see `Deployment`.
+    memory_in_use: bytes of each device that others hold when the engine starts. engine_core: `V0` or `V1`, of versions
+    of vLLM that have both (its VLLM_USE_V1); None: the one that the version takes by itself.
+    driver: major version of the driver, on which the memory of CUDA graphs depends. adapters: see
+    `Deployment`.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -136,11 +165,30 @@ def deploy(
         raise BadInput("--cache-type-v and --swa-full are options of llama.cpp; add --engine llama.cpp")
     if isinstance(model.precision.scheme, PerTensor) and not llama:
         assumptions.append(Text("the memory of {engine} was not scored on GGUF files", engine=facts.name))
+    if not facts.latent_cache and any(isinstance(layer.mixer, LatentAttention) for layer, _ in model.kinds):
+        assumptions.append(
+            Text(
+                "{engine} keeps keys and values of every head, padded to 256, in place of the latent",
+                engine=facts.label,
+            )
+        )
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
     check_experts(model, tp, expert_parallel, attention_data_parallel)
     assumptions += partitioned(model, tp, facts.name)
     usable = _usable(accelerator, device_memory, assumptions)
+    weights_dtype = _dtype(model, dtype, assumptions)
+    if facts.name == "vllm":
+        facts = core_of(
+            facts,
+            model,
+            accelerator,
+            dtype=weights_dtype,
+            kv=cache_format(model, kv_cache_dtype, weights_dtype),
+            pipeline_parallel=pp,
+            asked=engine_core,
+            assumptions=assumptions,
+        )
     defaults = facts.scheduler_default(usable, accelerator.name)
     chosen: dict[str, Any] = {}
     if facts.name == "sglang":
@@ -165,11 +213,13 @@ def deploy(
     elif page_size is not None or max_total_tokens is not None:
         raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
     length = _length(model, max_length, assumptions)
-    if facts.name == "vllm" and max_num_seqs is not None and max_num_batched_tokens is not None:
-        _one_token_each(
-            whole("--max-num-seqs", max_num_seqs), whole("--max-num-batched-tokens", max_num_batched_tokens)
-        )
-    weights_dtype = _dtype(model, dtype, assumptions)
+    sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)
+    if facts.name == "vllm" and max_num_batched_tokens is not None:
+        step = whole("--max-num-batched-tokens", max_num_batched_tokens)
+        if max_num_seqs is not None:
+            one_token_each(sequences, step)
+        elif step < sequences:
+            sequences = within_step(step, sequences, facts, assumptions)
     return Deployment(
         model=model,
         accelerator=accelerator,
@@ -178,14 +228,14 @@ def deploy(
         tensor_parallel=tp,
         pipeline_parallel=pp,
         dtype=weights_dtype,
-        kv=cache_k if llama else _kv(model, chosen.pop("kv_cache_dtype", kv_cache_dtype), weights_dtype),
+        kv=cache_k if llama else cache_format(model, chosen.pop("kv_cache_dtype", kv_cache_dtype), weights_dtype),
         kv_v=cache_v if llama else None,
         swa_full=swa_full,
         max_length=length,
-        max_num_seqs=whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs),
+        max_num_seqs=sequences,
         max_num_batched_tokens=whole(
             "--max-num-batched-tokens",
-            facts.step_tokens(length, defaults, accelerator.compute_capability)
+            step_of(facts, model, accelerator, length, defaults, sequences)
             if max_num_batched_tokens is None
             else max_num_batched_tokens,
         ),
@@ -197,6 +247,10 @@ def deploy(
         assumptions=tuple(assumptions),
         expert_parallel=expert_parallel,
         attention_data_parallel=attention_data_parallel,
+        memory_in_use=_in_use(memory_in_use, usable),
+        driver=driver,
+        usable_more=max(0, (accelerator.usable_most_bytes or 0) - usable) if device_memory is None else 0,
+        adapters=adapters,
         **chosen,
     )
 
@@ -272,7 +326,31 @@ def _usable(accelerator: Accelerator, given: int | None, assumptions: list[Text]
     usable, kind, basis = accelerator.usable
     if kind == "assumed":
         assumptions.append(Text("usable memory of {gpu} is assumed: {basis}", gpu=accelerator.name, basis=basis))
+    if accelerator.usable_most_bytes is not None:
+        assumptions.append(
+            Text(
+                "usable memory of {gpu} is taken as {least}, the least that systems report; others report up to "
+                "{most} ({source})",
+                gpu=accelerator.name,
+                least=binary(usable),
+                most=binary(accelerator.usable_most_bytes),
+                source=accelerator.usable_source,
+            )
+        )
     return usable
+
+
+def _in_use(given: int | None, usable: int) -> int:
+    """Bytes that others hold; 0 where nothing is said of them."""
+    if given is None:
+        return 0
+    if isinstance(given, bool) or not 0 <= given < usable:
+        raise BadInput(
+            "--memory-in-use is {value}; it is what others hold of a device, less than its {usable}",
+            value=binary(given),
+            usable=binary(usable),
+        )
+    return given
 
 
 def _length(model: ModelSpec, given: int | None, assumptions: list[Text]) -> int:
@@ -306,29 +384,6 @@ def _dtype(model: ModelSpec, given: str, assumptions: list[Text]) -> Format:
         raise BadInput(
             "--dtype is {value}; it names the format of unquantized weights: float32, float16, bfloat16 or auto. "
             "For fewer bits give the config of a quantized checkpoint",
-            value=given[:40],
-        )
-    return wanted
-
-
-def _one_token_each(sequences: int, tokens: int) -> None:
-    """vLLM's SchedulerConfig refuses a step that does not hold a token of every sequence (all versions)."""
-    if tokens < sequences:
-        raise BadInput(
-            "--max-num-batched-tokens is {tokens}, less than --max-num-seqs {sequences}: vLLM refuses that; raise the "
-            "first or lower the second",
-            tokens=tokens,
-            sequences=sequences,
-        )
-
-
-def _kv(model: ModelSpec, given: str, dtype: Format) -> Format:
-    if given == "auto":
-        return model.precision.kv_cache or dtype
-    wanted = format_of(given)
-    if wanted.name not in ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"):
-        raise BadInput(
-            "--kv-cache-dtype is {value}; engines keep the KV cache as auto, bf16, fp16, fp8 or fp8_e5m2",
             value=given[:40],
         )
     return wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.calibration import coefficients
+from narrows.deployment import MOST_LENGTH
 from narrows.diagnosis import room
 from narrows.diagnosis.found import Found
 from narrows.diagnosis.mends import Mend
@@ -103,18 +104,23 @@ def profile_follows_length(s: Situation) -> Found | None:
     if more <= 0:
         return None
     flags = {"--enable-chunked-prefill": "", "--max-num-batched-tokens": str(chunk)}
+    figures = {"length": length, "more": binary(more), "chunk": chunk, "tokens": s.kv_tokens or 0}
+    text = Text(
+        "without chunked prefill the engine profiles a step of {length} tokens, whose activations take {more} more "
+        "than one of {chunk}: the KV cache is left with {tokens} tokens (above {above} tokens the engine cuts "
+        "prompts by itself, so longer lengths start again)",
+        above=above,
+        **figures,
+    )
+    if above >= MOST_LENGTH:
+        text = Text(
+            "without chunked prefill the engine profiles a step of {length} tokens, whose activations take {more} more "
+            "than one of {chunk}: the KV cache is left with {tokens} tokens",
+            **figures,
+        )
     return Found(
         "profile-grows-with-length",
-        Text(
-            "without chunked prefill the engine profiles a step of {length} tokens, whose activations take {more} more "
-            "than one of {chunk}: the KV cache is left with {tokens} tokens (above {above} tokens the engine cuts "
-            "prompts by itself, so longer lengths start again)",
-            length=length,
-            more=binary(more),
-            chunk=chunk,
-            tokens=s.kv_tokens or 0,
-            above=above,
-        ),
+        text,
         [s.mend_by(flags, Text("prompts cut into steps of {chunk} tokens", chunk=chunk), cut), *roomier(s)],
     )
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from narrows.diagnosis.literals import UNREAD, literal
 from narrows.engines import Engine
-from narrows.engines.command import flag_table
+from narrows.engines.flags import flag_table
 from narrows.engines.version import parse_version
 from narrows.observe import Observation
 from narrows.observe.dumps import MASK, pairs, secret, whole

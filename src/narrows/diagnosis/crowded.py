@@ -52,15 +52,29 @@ def share_not_free(s: Situation) -> Found | None:
     fits = share_down(free / total)
     smaller: Mend | None = None
     if fits >= 0.01:
-        flags = {"--gpu-memory-utilization": share_text(fits)}
-        said = Text("the share that is free now, rounded down")
-        smaller = s.either(flags, said, utilization=fits)
-        if smaller is None and s.on_cpu:
-            smaller = s.mend(flags, said)
+        smaller = _smaller(s, fits)
     others = (
         s.mend({}, Text("end the processes that hold the device, then start as before")) if held > CONTEXT else None
     )
     return Found("share-not-free", text, [smaller, others])
+
+
+def _smaller(s: Situation, fits: float) -> Mend | None:
+    """The share that is free, or as much less as what lies beside the share (graphs, sampling) needs."""
+    said = Text("the share that is free now, rounded down")
+    flags = {"--gpu-memory-utilization": share_text(fits)}
+    if s.made.deployment is None or s.on_cpu:
+        return s.either(flags, said, utilization=fits) or s.mend(flags, said)
+    for percent in range(round(fits * 100), 0, -1):
+        found = s.tried(utilization=percent / 100)
+        if found is not None and found.starts:
+            if percent / 100 < fits:
+                said = Text("of the share that is free now, as much as leaves room for graphs and sampling beside it")
+            return s.mend_by({"--gpu-memory-utilization": share_text(percent / 100)}, said, found)
+        if found is not None and found.stage in ("kv", "load"):
+            # a smaller share helps neither
+            return None
+    return None
 
 
 def no_blocks(s: Situation) -> Found | None:
@@ -109,9 +123,9 @@ def no_blocks(s: Situation) -> Found | None:
 
 def _held(s: Situation) -> int:
     """Bytes that others must hold: seen, or what the prediction had left where the engine found nothing."""
-    if s.others:
+    if s.others and s.counts_others:
         return s.others
-    if s.others is None and s.law is not None and s.law.stage == "started" and (s.law.kv.low or 0) > CONTEXT // 2:
+    if s.law is not None and s.law.stage == "started" and (s.law.kv.low or 0) > CONTEXT // 2:
         return int(s.law.kv.value)
     return 0
 
@@ -134,37 +148,52 @@ def _wider(s: Situation) -> list[Mend | None]:
 
 def _others(s: Situation, held: int) -> Found:
     total, share = s.total, s.share
-    known = s.others is not None and s.others > 0
+    known = bool(s.others) and s.counts_others
     mends: list[Mend | None] = []
-    if total is not None and share is not None:
+    if known and total is not None and share is not None:
         wider = share_up(share + held / total)
-        if known and wider <= 0.97:
+        if wider <= 0.97:
             text = Text("the share of others ({held}) and its own together: this version counts both", held=gib(held))
             flags = {"--gpu-memory-utilization": share_text(wider)}
-            own = s.law if s.law is not None and s.law.starts else None
-            mends.append(s.mend_by(flags, text, own) if own else s.mend(flags, text))
-    mends.append(
-        s.mend({}, Text("end the other processes first, then start as before; the shares of all must stay below 1"))
+            found = s.tried(utilization=wider)
+            mends.append(s.mend_by(flags, text, found) if found else s.mend(flags, text))
+    text = (
+        Text("end the other processes first, then start as before; the shares of all must stay below 1")
+        if s.counts_others
+        else Text(
+            "start as before when the other process has ended or has all of its memory; the shares of all must stay "
+            "below 1"
+        )
     )
-    if s.law is not None and s.law.starts and not s.old:
-        size = int(s.law.kv.low or s.law.kv.value) // 2**20 * 2**20
+    mends.append(s.mend({}, text))
+    alone = s.tried(memory_in_use=None)
+    if alone is not None and alone.starts and not s.old and s.counts_others:
+        size = int(alone.kv.low or alone.kv.value) // 2**20 * 2**20
         flags = {"--kv-cache-memory-bytes": str(size)}
         mends.append(
             s.mend_by(flags, Text("a pool fixed in bytes, whatever others hold"), s.tried(kv_cache_memory_bytes=size))
         )
-    sentence = (
-        Text(
+    return Found("others-hold-memory", _held_sentence(s, held, known), mends)
+
+
+def _held_sentence(s: Situation, held: int, known: bool) -> Text:
+    share = f"{s.share:g}" if s.share is not None else "?"
+    if known:
+        return Text(
             "other processes hold {held} of this device, and the engine's share of {share} counts what they hold: "
             "nothing of it is left for KV cache",
             held=gib(held),
-            share=f"{share:g}" if share is not None else "?",
+            share=share,
         )
-        if known
-        else Text(
+    if s.counts_others:
+        return Text(
             "alone on the device this start would have {held} for KV cache, and the engine found none: other processes "
             "hold memory that its share of {share} counts",
             held=gib(held),
-            share=f"{share:g}" if share is not None else "?",
+            share=share,
         )
+    return Text(
+        "this start should have {held} for KV cache, and the engine found none: this version leaves out what others "
+        "hold when it starts, but counts what they take while it loads and measures, and one must have taken it",
+        held=gib(held),
     )
-    return Found("others-hold-memory", sentence, mends)

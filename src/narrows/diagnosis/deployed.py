@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Final
 
 import msgspec
 
+from narrows.calibration import coefficients
 from narrows.deployment import Deployment, deploy
 from narrows.engines import Engine, find_engine
 from narrows.engines.version import parse_version
@@ -16,8 +18,11 @@ from narrows.models import ModelSpec, load_model
 from narrows.observe import Observation
 from narrows.precision import format_of
 from narrows.text import BadInput, Text
-from narrows.units import binary, gib
+from narrows.units import GIB, binary, gib
 
+CONTEXT: Final = GIB
+"""What a process's own context and libraries may hold before it loads anything; above it someone else holds memory."""
+_DRIVER: Final = re.compile(r"(\d{3})\.")
 _SAME_MEMORY: Final = 0.005
 """Logs print hundredths of a GiB, and drivers differ by some MiB."""
 
@@ -60,6 +65,7 @@ def deployed(
         else:
             made = _deploy(spec, device, options, said)
     if made is not None:
+        facts = made.engine
         said += [*made.model.assumptions, *made.assumptions]
     return Deployed(facts, spec, device, options, made, lacks, tuple(dict.fromkeys(said)))
 
@@ -209,7 +215,24 @@ def _options(seen: Observation, total: int | None, facts: Engine | None) -> dict
         "kv_cache_memory_bytes": settings.kv_cache_memory_bytes,
         "quantization": None if settings.quantization in (None, "none") else settings.quantization,
         "device_memory": total,
+        "memory_in_use": _held(seen, total),
+        "driver": int(found[1]) if (found := _DRIVER.match(settings.driver or "")) else None,
+        "engine_core": settings.engine_core if settings.engine_core in ("V0", "V1") else None,
     }
+
+
+def _held(seen: Observation, total: int | None) -> int | None:
+    """Bytes that others hold, by the log: as a failed allocation lists them, or what was not free at the start."""
+    if on_cpu(seen) or total is None:
+        return None
+    if seen.oom is not None and seen.oom.other_processes is not None:
+        held = seen.oom.other_processes
+    elif seen.terms.free_at_start is not None and total - seen.terms.free_at_start > CONTEXT:
+        # the engine's own context is part of what was not free
+        held = total - seen.terms.free_at_start - int(coefficients("vllm")["context_bytes"].low)
+    else:
+        return None
+    return held if 0 < held < total else None
 
 
 def _format(name: str | None, otherwise: str) -> str:

@@ -53,7 +53,7 @@ def predict(deployment: Deployment, *, shift: int = 0, block: int | None = None)
     spare = 0 if deployment.engine.whole_prompts else 1  # the null block
     stage: Stage = begun.stage
     if stage in ("kv", "started") or deployment.accelerator.is_cpu or (deployment.kv_cache_bytes and stage == "share"):
-        stage = "kv" if blocks - spare < needed else "started"
+        stage = "kv" if blocks - spare < needed or begun.exceeds else "started"
     return Predicted(
         deployment=deployment,
         start=begun,

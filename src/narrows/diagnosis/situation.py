@@ -6,15 +6,15 @@ from typing import Any, Final
 
 from narrows.deployment import Deployment, deploy
 from narrows.diagnosis.command import Changes, Command, command_of, quoted, written
-from narrows.diagnosis.deployed import Deployed, on_cpu
+from narrows.diagnosis.deployed import CONTEXT, Deployed, on_cpu
 from narrows.diagnosis.mends import Basis, Mend
 from narrows.diagnosis.predicted import Predicted, predict
 from narrows.observe import Observation
 from narrows.text import BadInput, Text
 from narrows.units import GIB
 
-CONTEXT: Final = GIB
-"""What a process's own context and libraries may hold before it loads anything; above it someone else holds memory."""
+__all__ = ["CONTEXT", "HIGHEST_SHARE", "SHORTEST", "Situation", "share_down", "share_text", "share_up"]
+
 HIGHEST_SHARE: Final = 0.95
 """No share above this is offered: what runs beside the budget needs the rest."""
 SHORTEST: Final = 256
@@ -147,6 +147,11 @@ class Situation:
             held = self.terms.total - self.terms.free_at_start
             return held if held > CONTEXT else 0
         return None
+
+    @property
+    def counts_others(self) -> bool:
+        """Whether what others hold comes out of the engine's share in this version."""
+        return self.engine is None or self.engine.others_in_budget
 
     @property
     def deficit(self) -> int:

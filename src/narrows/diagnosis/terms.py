@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from narrows.diagnosis.situation import Situation
+from narrows.memory import Reserve
 from narrows.quantity import Quantity
 
 
@@ -52,7 +53,7 @@ def comparisons(situation: Situation) -> tuple[Comparison, ...]:
     add("non_torch", "B", kept.runtime if kept and not processor else None, terms.non_torch)
     graphs = terms.graphs if terms.graphs is not None else terms.graphs_estimated
     captures = kept is not None and not processor and base is not None and base.deployment.graphs
-    add("graphs", "B", kept.graphs if kept and captures else None, graphs)
+    add("graphs", "B", _graphs(kept) if kept and captures else None, graphs)
     add("state", "B", None, terms.state)
     add("kv_cache", "B", base.kv if base else None, terms.kv_cache)
     if seen.engine == "vllm" or base is not None:
@@ -65,6 +66,13 @@ def comparisons(situation: Situation) -> tuple[Comparison, ...]:
     if longest is not None:
         add("longest_request", "tokens", _longest(situation), longest)
     return compared(rows)
+
+
+def _graphs(kept: Reserve) -> Quantity:
+    """Bytes of graphs with their interval, where there is one."""
+    if not kept.graphs_high:
+        return Quantity(kept.graphs, "B", "predicted")
+    return Quantity(kept.graphs, "B", "predicted", kept.graphs_low, kept.graphs_high)
 
 
 def _counted(value: float, unit: str, exact: bool) -> Quantity:

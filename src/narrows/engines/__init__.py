@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from narrows.engines.types import Captured, Engine, Sampler, SchedulerDefault
+from narrows.engines.types import Captured, Engine, FallsBack, Sampler, SchedulerDefault
 from narrows.engines.version import Version, parse_version, version_text
 from narrows.text import BadInput, Text
 
@@ -33,6 +33,7 @@ class _Facts(msgspec.Struct, frozen=True):
     gpu_memory_utilization_flag: str
     as_of: str
     measured_to: str
+    first_core_as: str
     source: str
     gpu_memory_utilization: tuple[Since[float], ...]
     graphs_in_budget: tuple[Since[bool], ...]
@@ -40,19 +41,42 @@ class _Facts(msgspec.Struct, frozen=True):
     nccl_in_budget: tuple[Since[bool], ...]
     nvlink_in_budget: tuple[Since[bool], ...]
     counts_reserved: tuple[Since[bool], ...]
+    others_in_budget: tuple[Since[bool], ...]
+    checks_free: tuple[Since[bool], ...]
     sampler: tuple[Since[Sampler], ...]
     second_runner: tuple[Since[Literal["none", "dense", "all"]], ...]
     second_runner_sampler: tuple[Since[bool], ...]
     second_runner_graphs: tuple[Since[bool], ...]
     whole_prompts: tuple[Since[bool], ...]
     chunk_above: tuple[Since[tuple[int, int]], ...]
+    latent_cache: tuple[Since[bool], ...]
+    cache_groups: tuple[Since[bool], ...]
+    captures_follow_sequences: tuple[Since[bool], ...]
+    tokens_within_sequences: tuple[Since[bool], ...]
+    sequences_within_tokens: tuple[Since[bool], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
+    first_core: tuple[Since[tuple[FallsBack, ...]], ...]
+    aligned_latent: tuple[Since[bool], ...]
+    materializes_latent: tuple[Since[bool], ...]
+    delta_kernels: tuple[Since[Literal["none", "first", "tuned", "late"]], ...]
+    experts_at_once: tuple[Since[int], ...]
     experts_padded_to: tuple[Since[int], ...]
     scheduler_defaults: tuple[Since[tuple[SchedulerDefault, ...]], ...]
 
 
-__all__ = ["ENGINES", "Engine", "SchedulerDefault", "Since", "find_engine", "held_at", "resolve_version"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "SchedulerDefault",
+    "Since",
+    "find_engine",
+    "held_at",
+    "on_first_core",
+    "resolve_version",
+]
 
+_RUN_LLAMA = ("ollama", "lmstudio", "lm-studio", "koboldcpp", "llamafile", "llama-cpp-python", "jan", "gpt4all")
+"""Programs that serve models by llama.cpp inside."""
 ENGINES = ("vllm", "sglang", "llama.cpp")
 _BY_VERSION = (
     "gpu_memory_utilization",
@@ -61,17 +85,42 @@ _BY_VERSION = (
     "nccl_in_budget",
     "nvlink_in_budget",
     "counts_reserved",
+    "others_in_budget",
+    "checks_free",
     "sampler",
     "second_runner",
     "second_runner_sampler",
     "second_runner_graphs",
     "whole_prompts",
     "chunk_above",
+    "latent_cache",
+    "cache_groups",
+    "captures_follow_sequences",
+    "tokens_within_sequences",
+    "sequences_within_tokens",
     "tokens_as_concurrency",
+    "first_core",
+    "aligned_latent",
+    "materializes_latent",
+    "delta_kernels",
+    "experts_at_once",
     "experts_padded_to",
     "scheduler_defaults",
 )
 """Facts that hold from a version on."""
+_OF_CORE = (
+    "captured",
+    "others_in_budget",
+    "checks_free",
+    "whole_prompts",
+    "chunk_above",
+    "cache_groups",
+    "captures_follow_sequences",
+    "tokens_within_sequences",
+    "sequences_within_tokens",
+    "scheduler_defaults",
+)
+"""Those that are of an engine's core: where an older one runs, they are as in the last version that had it alone."""
 
 
 @cache
@@ -100,6 +149,8 @@ def find_engine(text: str) -> Engine:
     """
     found = re.match(r"([a-z._-]*[a-z])\s*(==|>=|<=|~=|!=|>|<|=)?\s*(.*)$", text.strip().lower())
     name, sign, written = (found[1], found[2], found[3].strip()) if found else (text.strip(), None, "")
+    if name in _RUN_LLAMA:
+        raise BadInput("{name} runs llama.cpp: use --engine llama.cpp", name=name)
     if name not in ENGINES:
         raise BadInput("engine '{name}' is not known; narrows knows: {known}", name=name[:40], known=", ".join(ENGINES))
     if name == "llama.cpp":
@@ -112,7 +163,10 @@ def find_engine(text: str) -> Engine:
         return sglang_engine(text, sign, written)
     facts = _read(name)
     version, assumptions = resolve_version(name, text, sign, written, facts.oldest, facts.newest)
-    return _engine(facts, version, assumptions)
+    asked = parse_version(written)
+    older = version_text(asked) if asked is not None and asked < _known(facts.oldest) else ""
+    found_facts = _engine(facts, version, assumptions)
+    return msgspec.structs.replace(found_facts, older=older, measured=False) if older else found_facts
 
 
 def resolve_version(
@@ -187,5 +241,20 @@ def _engine(facts: _Facts, version: Version, assumptions: tuple[Text, ...]) -> E
         as_of=facts.as_of,
         sources={name: one.source for name, one in held.items()},
         assumptions=assumptions,
+        core="V0" if "all" in held["first_core"].value else "V1" if held["first_core"].value else "",
+        **{name: one.value for name, one in held.items()},
+    )
+
+
+def on_first_core(engine: Engine) -> Engine:
+    """The same version where it runs on its older core (vLLM's V0): defaults and profiling are those of that core."""
+    facts = _read(engine.name)
+    held: dict[str, Since[Any]] = {
+        name: held_at(getattr(facts, name), _known(facts.first_core_as)) for name in _OF_CORE
+    }
+    return msgspec.structs.replace(
+        engine,
+        core="V0",
+        sources=engine.sources | {name: one.source for name, one in held.items()},
         **{name: one.value for name, one in held.items()},
     )

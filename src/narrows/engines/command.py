@@ -10,12 +10,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from decimal import Decimal
-from functools import cache
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from narrows.engines.flags import Flag, flag_table, meant, spelling_of
 from narrows.text import BadInput
 
 MOST_CHARACTERS = 200_000
@@ -26,6 +26,7 @@ _TAG = re.compile(r"(?:^v?|vllm[_-]v?)([01]\.\d+(?:\.\d+)?)")
 """The version in an image's tag; a tag such as 25.09 numbers the image, not the engine."""
 _SWITCH = re.compile(r"--(no|enable|disable|skip|use|allow|return)-")
 """How the engine spells flags that take no value; the others are in the data."""
+_CORE = re.compile(r"(?:^|[=\s])VLLM_USE_V1=[\"']?([01])\b")
 _DASHES = ("-", "–", "—", "−")
 """The hyphen of flags, and what text editors make of it."""
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
@@ -39,19 +40,11 @@ class Word(NamedTuple):
     operator: bool = False
 
 
-class Flag(msgspec.Struct, frozen=True):
-    """One flag of an engine: its spellings, the option it sets, and how its value is read."""
-
-    flags: tuple[str, ...]
-    option: str
-    kind: Literal["text", "count", "tokens", "share", "switch"]
-
-
 class EngineCommand(msgspec.Struct, frozen=True):
     """A start command: engine, version where an image names it, model, options by name, and its words.
 
-    ignored: flags that do not bear on memory. before, arguments, after: the command's own words, those in the middle
-    the engine's, so that it can be given back corrected.
+    ignored: flags that do not bear on memory. unread: those that may, and that narrows does not read. before,
+    arguments, after: the command's own words, those in the middle the engine's, so that it can be given back corrected.
     """
 
     engine: str
@@ -62,6 +55,7 @@ class EngineCommand(msgspec.Struct, frozen=True):
     before: tuple[Word, ...]
     arguments: tuple[Word, ...]
     after: tuple[Word, ...]
+    unread: tuple[str, ...] = ()
 
     def corrected(self, changes: dict[str, str | None]) -> str:
         """The command with `flag: value` set in place of what stands there; None takes the flag out.
@@ -77,25 +71,17 @@ class EngineCommand(msgspec.Struct, frozen=True):
             if taken == "value" or (taken == "truth" and word.text.lower() in _TRUTHS):
                 continue
             name, equals, _ = word.text.partition("=")
-            if spelling_of(name) not in names:
+            spelled = meant(self.engine, spelling_of(name))
+            if spelled not in names:
                 kept.append(word.written)
             elif not equals:
-                found = flags.get(spelling_of(name))
+                found = flags.get(spelled)
                 skip = "truth" if found is not None and found.kind == "switch" else "value"
         for flag, value in changes.items():
             if value is not None:
                 kept += [flag, shlex.quote(value)] if value else [flag]
         written = [*(word.written for word in self.before), *kept, *(word.written for word in self.after)]
         return " ".join(filter(None, written)).replace(" \n ", "\n").replace(" ; ", "; ")
-
-
-@cache
-def flag_table(engine: str) -> dict[str, Flag]:
-    """Spelling → flag."""
-    path = os.path.join(os.path.dirname(__file__), "data", f"{engine}-flags.jsonl")
-    with open(path, "rb") as file:
-        rows = msgspec.json.Decoder(Flag).decode_lines(file.read())
-    return {spelling: row for row in rows for spelling in row.flags}
 
 
 _OTHERS = re.compile(
@@ -177,7 +163,10 @@ def _image(text: str) -> tuple[str, str | None] | None:
 
 
 def _arguments(before: list[Word], arguments: list[Word], after: list[Word], version: str | None) -> EngineCommand:
-    flags, options, ignored, free = flag_table("vllm"), {}, [], []
+    flags, options = flag_table("vllm"), dict[str, Any]()
+    ignored: list[str] = []
+    unread: list[str] = []
+    free: list[str] = []
     texts = [word.text for word in arguments]
     index = 0
     while index < len(texts):
@@ -189,14 +178,14 @@ def _arguments(before: list[Word], arguments: list[Word], after: list[Word], ver
             free.append(word)
             continue
         name, equals, value = word.partition("=")
-        spelled = spelling_of(name)
+        spelled = meant("vllm", spelling_of(name))
         flag = flags.get(spelled)
         opposite = flags.get(spelled.replace("--no-", "--", 1)) if spelled.startswith("--no-") else None
         if opposite is not None and opposite.kind == "switch" and opposite.option:
             options[opposite.option] = False
             continue
         if flag is None or not flag.option:
-            ignored.append(name[:60])
+            (unread if flag is None or flag.memory else ignored).append(name[:60])
         following = texts[index] if index < len(texts) and not equals else ""
         if flag.kind == "switch" if flag is not None else _SWITCH.match(spelled):
             said = _TRUTHS.get((value if equals else following).lower())
@@ -222,14 +211,18 @@ def _arguments(before: list[Word], arguments: list[Word], after: list[Word], ver
     if any(_ENTRY.search(one.text) and two.text == "serve" for one, two in pairwise(after)):
         raise BadInput("the command starts more than one engine; paste one of them")
     ignored += [word[:60] for word in free]
-    return EngineCommand(
-        "vllm", version, str(model), options, tuple(ignored), tuple(before), tuple(arguments), tuple(after)
-    )
+    options |= _core([*before, *after])
+    parts = (tuple(before), tuple(arguments), tuple(after))
+    return EngineCommand("vllm", version, str(model), options, tuple(ignored), *parts, tuple(unread))
 
 
-def spelling_of(name: str) -> str:
-    """`--max_model_len` and `--max-model-len` are the same flag."""
-    return "--" + name[2:].replace("_", "-") if name.startswith("--") else name
+def _core(words: list[Word]) -> dict[str, Any]:
+    """The engine core that the command's environment asks for."""
+    for word in words:
+        found = _CORE.search(word.text)
+        if found is not None:
+            return {"engine_core": f"V{found[1]}"}
+    return {}
 
 
 _TOKENS = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([kmgtKMGT])?")

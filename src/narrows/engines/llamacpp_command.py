@@ -18,10 +18,17 @@ _VALUES = {
     **dict.fromkeys(("-ctk", "--cache-type-k"), "kv_cache_dtype"),
     **dict.fromkeys(("-ctv", "--cache-type-v"), "cache_type_v"),
     **dict.fromkeys(("-ngl", "--gpu-layers", "--n-gpu-layers"), "gpu_layers"),
+    **dict.fromkeys(("-fa", "--flash-attn"), "flash"),
     **dict.fromkeys(("-hf", "-hfr", "--hf-repo"), "hub"),
 }
 """Flags that bear on memory, and what they set."""
 _COUNTS = ("context", "slots", "max_num_batched_tokens")
+_FLASH = {
+    **dict.fromkeys(("on", "enabled", "true", "1"), "on"),
+    **dict.fromkeys(("off", "disabled", "false", "0"), "off"),
+    **dict.fromkeys(("auto", "-1"), "auto"),
+}
+"""What may follow -fa; older builds know it without a word, which means on."""
 _ELSEWHERE = (
     *("-ot", "--override-tensor", "-cmoe", "--cpu-moe", "-ncmoe", "--n-cpu-moe", "-nkvo", "--no-kv-offload"),
     *("-md", "--model-draft", "-ts", "--tensor-split", "-sm", "--split-mode"),
@@ -51,7 +58,7 @@ def read_llama_command(text: str) -> EngineCommand:
         )
     options: dict[str, Any] = {"engine": "llama.cpp", "swa_full": "--swa-full" in words[begin:end] or None}
     slots = found.get("slots")
-    if slots:
+    if slots is not None:
         options["batch"] = slots
     if found.get("context"):
         # without a number of slots, all of them share one context, which one sequence may fill
@@ -62,6 +69,14 @@ def read_llama_command(text: str) -> EngineCommand:
             options[name] = found[name]
     if "kv_cache_dtype" in options:
         options.setdefault("cache_type_v", "f16")
+    if found.get("flash") == "off":
+        if _quantized(options.get("cache_type_v", "f16")):
+            raise BadInput(
+                "the values are kept in {value}, for which llama.cpp needs flash attention, and the command turns it "
+                "off; leave out -fa off, or keep values in f16",
+                value=options["cache_type_v"][:20],
+            )
+        ignored.append("-fa")
     kept = {name: value for name, value in options.items() if value is not None}
     return EngineCommand("llama.cpp", None, found["model"], kept, tuple(ignored), (), (), ())
 
@@ -88,18 +103,44 @@ def _values(words: list[str]) -> tuple[dict[str, Any], list[str]]:
             continue
         if not equals:
             taken, value = True, words[i + 1] if i + 1 < len(words) else ""
-        if name in _COUNTS:
-            if not (value.isascii() and value.isdigit() and len(value) < 10):
-                raise BadInput("{flag} is {value}; it must be a whole number", flag=flag, value=value[:40] or "?")
-            found[name] = int(value)
+        if name == "flash":
+            taken = taken and value in _FLASH
+            found[name] = _FLASH.get(value, "on")
+        elif name in _COUNTS:
+            if name == "slots" and value == "-1":
+                # as many as it takes by itself
+                continue
+            found[name] = _count(flag, value, least=0 if name == "context" else 1)
         else:
             found[name] = value
     return found, ignored
 
 
+def _count(flag: str, value: str, least: int) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise BadInput("{flag} is {value}; it must be a whole number", flag=flag, value=value[:40] or "?")
+    if int(value) < least:
+        raise BadInput("{flag} is {value}; it must be at least {least}", flag=flag, value=value, least=least)
+    return int(value)
+
+
+def _quantized(kind: str) -> bool:
+    """Whether a type of the cache keeps its values in fewer than 16 bits."""
+    return kind.strip().lower() not in ("f32", "f16", "bf16", "float32", "float16", "bfloat16")
+
+
+def shared_length(longest: int, slots: int | None) -> int:
+    """Tokens of one slot where no context is given: all slots share the model's own length."""
+    return max(1, longest // max(1, slots or 1))
+
+
 def all_layers(given: str, layers: int) -> None:
-    """Refuse a number of layers on the device (-ngl) that leaves some with the host."""
-    if given.isascii() and given.isdigit() and int(given[:9]) <= layers:
+    """Refuse a number of layers on the device (-ngl) that leaves some with the host, and what is no number."""
+    if given in ("all", "auto", "-1", "-2"):
+        return
+    if not (given.isascii() and given.isdigit()):
+        raise BadInput("-ngl is {given}; it must be a whole number, all or auto", given=given[:40] or "?")
+    if int(given[:9]) <= layers:
         raise BadInput(
             "-ngl {given} leaves layers of the model's {layers} with the host, which narrows does not model; use "
             "-ngl 99, and a device that holds them",

@@ -7,16 +7,21 @@ from narrows.models.mixers import Attention, Parallel
 from narrows.models.named import stored_by_name
 from narrows.models.spec import ModelSpec
 from narrows.precision import FORMATS, Format, format_of
+from narrows.precision.floats import Mxfp4
 from narrows.precision.ggml import file_types, ggml_types
 from narrows.precision.per_tensor import PerTensor
 from narrows.text import BadInput, Text
 
 
 def as_gguf(model: ModelSpec, assumptions: list[Text]) -> ModelSpec:
-    """The model as a GGUF file: as it is, or converted to 16 bits as llama.cpp's converter does by itself."""
+    """The model as a GGUF file: as it is, or as llama.cpp's converter makes it by itself: in 16 bits, but experts that
+    are stored in MXFP4 stay so (ggml-org/gpt-oss-20b-GGUF, file type MXFP4_MOE).
+    """
     if isinstance(model.precision.scheme, PerTensor):
         return model
     kind = "BF16" if model.precision.dtype.name == "bfloat16" else "F16"
+    if isinstance(model.precision.scheme, Mxfp4):
+        kind = "MXFP4_MOE"
     assumptions.append(
         Text(
             "llama.cpp runs GGUF files: the model is taken as one of the type {kind}; name another with --quantization",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from narrows.engines.command import MOST_CHARACTERS, EngineCommand, flag_table, spelling_of, split_words
+from narrows.engines.command import MOST_CHARACTERS, EngineCommand, split_words
+from narrows.engines.flags import flag_table, meant, spelling_of
 from narrows.engines.sglang import NAME
 from narrows.text import BadInput
 
@@ -47,7 +48,7 @@ def read_sglang_command(text: str) -> EngineCommand:
     if begin is None:
         raise BadInput("the command cannot be read ({reason}); check its quotes", reason=text.strip()[:40])
     end = next((i for i in range(begin, len(words)) if words[i].operator), len(words))
-    found, ignored = _options([word.text for word in words[begin:end]])
+    found, ignored, unread = _options([word.text for word in words[begin:end]])
     model = found.pop("model", None)
     if model is None:
         raise BadInput("the command names no model; it stands after --model-path")
@@ -55,7 +56,7 @@ def read_sglang_command(text: str) -> EngineCommand:
         raise BadInput(
             "the command's model is {name}, which a shell would fill in; put the model's name there", name=model[:60]
         )
-    graphs = sorted(set(ignored) & set(_GRAPHS))
+    graphs = sorted(set(unread) & set(_GRAPHS))
     if graphs and "gpu_memory_utilization" not in found:
         raise BadInput(
             "{flag} changes the share of the memory that SGLang chooses by itself, which narrows does not model; add "
@@ -64,14 +65,15 @@ def read_sglang_command(text: str) -> EngineCommand:
         )
     image = next((one[1] for word in words[:begin] if (one := _IMAGE.search(word.text))), None)
     parts = (tuple(words[:begin]), tuple(words[begin:end]), tuple(words[end:]))
-    return EngineCommand(NAME, image, model, {"engine": NAME, **found}, tuple(ignored), *parts)
+    return EngineCommand(NAME, image, model, {"engine": NAME, **found}, tuple(ignored), *parts, tuple(unread))
 
 
-def _options(words: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """(options that bear on memory, flags that do not)."""
+def _options(words: list[str]) -> tuple[dict[str, Any], list[str], list[str]]:
+    """(options that bear on memory, flags that do not, flags that may)."""
     flags = flag_table(NAME)
     found: dict[str, Any] = {}
     ignored: list[str] = []
+    unread: list[str] = []
     index = 0
     while index < len(words):
         name, equals, value = words[index].partition("=")
@@ -81,6 +83,8 @@ def _options(words: list[str]) -> tuple[dict[str, Any], list[str]]:
                 found["model"] = words[0]
             continue
         spelling = spelling_of(name)
+        if spelling not in _ELSEWHERE:
+            spelling = meant(NAME, spelling)
         if spelling in _ELSEWHERE:
             raise BadInput(
                 "{flag} changes what SGLang keeps in its pools or beside them, which narrows does not model; leave "
@@ -88,8 +92,8 @@ def _options(words: list[str]) -> tuple[dict[str, Any], list[str]]:
                 flag=spelling,
             )
         flag = flags.get(spelling)
-        if flag is None:
-            ignored.append(spelling[:60])
+        if flag is None or not flag.option:
+            (unread if flag is None or flag.memory else ignored).append(spelling[:60])
         elif flag.kind == "switch":
             found[flag.option] = True
         else:
@@ -97,7 +101,7 @@ def _options(words: list[str]) -> tuple[dict[str, Any], list[str]]:
                 value = words[index] if index < len(words) else ""
                 index += 1
             found[flag.option] = _value(spelling, flag.kind, value)
-    return found, ignored
+    return found, ignored, unread
 
 
 def _value(flag: str, kind: str, value: str) -> Any:

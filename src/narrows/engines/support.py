@@ -18,7 +18,9 @@ from narrows.hardware import Accelerator
 Way = Literal["native", "weight-only", "plugin", "none"]
 """native: as such. weight-only: unpacked to 16 bits before products, so that bytes fall and FLOPs do not. plugin: by
 another project. none: not at all."""
-What = Literal["device", "fp8", "int8", "awq", "gptq", "nvfp4", "fp8 kv", "speculative decoding", "prefix caching"]
+What = Literal[
+    "device", "fp8", "int8", "awq", "gptq", "nvfp4", "mxfp4", "fp8 kv", "speculative decoding", "prefix caching"
+]
 
 
 class Support(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +45,9 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def platform_of(device: Accelerator) -> str:
-    """`cuda`, `rocm`, `xpu`, `gaudi`, `tpu`, `neuron`, `metal` or `cpu`: what engines call such a device."""
+    """`cuda`, `rocm`, `xpu`, `gaudi`, `tpu`, `neuron`, `metal`, `cpu` (x86) or `arm`: engines' word for the device."""
     if device.is_cpu:
-        return "cpu"
+        return "arm" if device.architecture.startswith("Neoverse") else "cpu"
     if device.vendor == "intel":
         return "gaudi" if device.architecture.startswith("Gaudi") else "xpu"
     return {"nvidia": "cuda", "amd": "rocm", "google": "tpu", "aws": "neuron", "apple": "metal"}.get(

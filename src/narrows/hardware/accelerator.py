@@ -8,7 +8,6 @@ import msgspec
 
 from narrows.quantity import Kind
 from narrows.text import BadInput, Text
-from narrows.units import binary
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4", "int4")
 """Precisions that peaks are stated for."""
@@ -73,6 +72,7 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: all of its memory, as memory_basis says. memory_kind: `device` (its own), `unified` (shared with
         the host's processor; up to one of memory_options in GiB), `host` (a processor with the DRAM put into it).
     usable_bytes: what the runtime (CUDA, HIP) reports to a process; None where nobody measured it: see `usable`.
+        usable_most_bytes: the most, where systems differ, of which usable_bytes is the least.
     memory_bandwidth: bytes/s. fp32 … int4: dense peak FLOP/s (a multiply-add is 2), `peak(precision)` by name;
         on GeForce cards with accumulation in fp32.
     sram_bytes: shared memory and L1 of all multiprocessors (for NVIDIA from the size per SM), or the vendor's
@@ -98,6 +98,7 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
     compute_capability: str | None = None
     memory_options: tuple[int, ...] = ()
     usable_bytes: int | None = None
+    usable_most_bytes: int | None = None
     usable_kind: Kind = "measured"
     usable_source: str = ""
     fp32: float | None = None
@@ -150,19 +151,8 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
     def usable(self) -> Usable:
         """Memory a process can get: measured, or assumed by a rule that its basis states.
 
-        Raises BadInput for a host processor: see `with_usable`.
+        Raises BadInput for a host processor, whose user says how much of it may be used.
         """
         from narrows.hardware.usable import usable_memory  # the rule needs the whole catalogue, which needs this type
 
         return usable_memory(self)
-
-    def with_usable(self, size: int) -> Accelerator:
-        """The same device with `size` bytes usable, as its user says. Raises BadInput if it has not as much."""
-        if not 0 < size <= self.memory_bytes:
-            raise BadInput(
-                "the usable memory of {device} must be more than 0 and at most {memory}, not {size}",
-                device=self.name,
-                memory=binary(self.memory_bytes),
-                size=binary(size),
-            )
-        return msgspec.structs.replace(self, usable_bytes=size, usable_kind="cited", usable_source="")

@@ -75,6 +75,4 @@ def _part(device: Accelerator, share: float) -> dict[str, str]:
 def _stated(device: Accelerator) -> Text:
     if device.usable_kind == "measured":
         return Text("reported by the runtime: {source}", source=device.usable_source)
-    if device.usable_kind == "cited":
-        return Text("as given")
     return Text("taken over, not measured on this very device: {source}", source=device.usable_source)

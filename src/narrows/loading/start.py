@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from narrows.loading.rates import Rates
 
-FIRST_COMPILING = (0, 8)
+FIRST_COMPILING = (0, 8, 0)
 """vLLM compiles by itself from 0.8 on (its V1 engine)."""
+
+CAPTURE_FAST = (0, 10, 1)
+"""From this vLLM on Python's garbage collector stands still while graphs are captured, which takes about a fifth of the
+time (https://github.com/vllm-project/vllm/pull/21146; 39 → 6 s in pull/24128)."""
+
+
+def capture_of(version: str) -> str:
+    """The coefficient of capturing graphs with a version of vLLM; one that is not known is a new one."""
+    return "capture" if _numbers(version) >= CAPTURE_FAST else "capture.before_0.10.1"
 
 
 class Fixed(msgspec.Struct, frozen=True):
@@ -36,7 +47,8 @@ def fixed_stages(
         _sum("compile", rates, compile),
     ]
     if graphs:
-        found.append(_sum("graph_capture", rates, {"capture": float(layers)}))
+        name = capture_of(version if engine == "vllm" else "")
+        found.append(_sum("graph_capture", rates, {name if name in rates else "capture": float(layers)}))
     found.append(_sum("first_request", rates, {"first_request": 1.0}))
     scored = [_as_scored(one, rates) if one.name in ("compile", "graph_capture") else one for one in found]
     # what other engines need was not observed: it is taken as vLLM's
@@ -51,12 +63,12 @@ def _as_scored(one: Fixed, rates: Rates) -> Fixed:
     return msgspec.structs.replace(one, low=one.seconds * error.low, high=one.seconds * error.high)
 
 
-def _numbers(version: str) -> tuple[int, int]:
-    """Major and minor; a version that is not known is a new one."""
-    parts = version.split(".")
-    if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
-        return (99, 0)
-    return int(parts[0]), int(parts[1])
+def _numbers(version: str) -> tuple[int, int, int]:
+    """Major, minor and patch; a version that is not known is a new one."""
+    parts = [int(found[0]) if (found := re.match(r"\d+", part)) else None for part in version.split(".")[:3]]
+    if len(parts) < 2 or parts[0] is None or parts[1] is None:
+        return (99, 0, 0)
+    return parts[0], parts[1], (parts[2] if len(parts) > 2 else 0) or 0
 
 
 def _sum(name: str, rates: Rates, parts: dict[str, float]) -> Fixed:

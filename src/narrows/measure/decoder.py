@@ -7,7 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -20,6 +20,11 @@ from narrows.units import gib
 
 _FORMATS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 MOST_SECONDS = 30.0
+
+
+def _experts(parameter: Any) -> bool:
+    """Whether it holds the matrices of all experts of a layer; a convolution by channels has a 1 in its middle."""
+    return bool(parameter.dim() == 3 and parameter.shape[1] > 1)
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -37,6 +42,29 @@ class Run(msgspec.Struct, frozen=True):
 
     calls: Counter[Call]
     time: Sample
+
+
+class Runs(Protocol):
+    """A decoder that can be run: see `Decoder`."""
+
+    name: str
+    random: bool
+    library: Any
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights that a step reads."""
+
+    @property
+    def parameters(self) -> int:
+        """How many it has."""
+
+    @property
+    def applied(self) -> int:
+        """How many a token is multiplied by."""
+
+    def run(self, point: Point) -> Run:
+        """Run a point."""
 
 
 def settings_of(source: str) -> tuple[dict[str, Any], bool]:
@@ -66,6 +94,7 @@ class Decoder:
             transformers = None
         if torch is None or transformers is None:
             raise BadInput("a decoder is run by torch and transformers: pip install torch transformers")
+        transformers.logging.set_verbosity_error()  # which kernels it lacks stands in the way of the bar
         settings, stored = settings_of(source)
         self.torch, self.precision, self.device = torch, precision, device
         self.library = Torch(device)
@@ -136,9 +165,11 @@ class Decoder:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all parameters that a step multiplies by: all but an embedding that is not the head too."""
+        """Bytes of the parameters that every step multiplies by: all but an embedding that is not the head too, and
+        but experts, whose bytes stand with the products that read them.
+        """
         model = self.model
-        total = sum(one.numel() * one.element_size() for one in model.parameters())
+        total = sum(one.numel() * one.element_size() for one in model.parameters() if not _experts(one))
         table = model.get_input_embeddings().weight
         head = model.get_output_embeddings()
         tied = head is not None and head.weight.data_ptr() == table.data_ptr()
@@ -148,6 +179,16 @@ class Decoder:
     def parameters(self) -> int:
         """How many there are; tied ones once."""
         return int(sum(one.numel() for one in self.model.parameters()))
+
+    @property
+    def applied(self) -> int:
+        """How many parameters a token is multiplied by: of the experts, those that the router takes."""
+        config = self.model.config.get_text_config()
+        names = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+        every = next((getattr(config, name) for name in names if getattr(config, name, None)), 1)
+        taken = getattr(config, "num_experts_per_tok", None) or every
+        experts = sum(one.numel() for one in self.model.parameters() if _experts(one))
+        return int(self.parameters - experts + experts * min(1.0, taken / every))
 
     def _forward(self, ids: Any, cache: Any) -> Any:
         keyword = "cache" if "cache" in self._accepted() else "past_key_values"
@@ -162,16 +203,19 @@ class Decoder:
         return (self.torch.arange(batch * length, device=self.device) % self.vocabulary).view(batch, length)
 
     def _cached(self, batch: int, length: int) -> Any:
-        """A cache of `length` tokens, made by repeating one: what stands in it does not change the time. Raises
-        BadInput for a model whose cache is not of keys and values.
+        """A cache of `length` tokens, made by repeating one: what stands in it does not change the time. States of
+        fixed size (Mamba, gated delta, convolutions) stay as one token leaves them. Raises BadInput for a model that
+        takes no such cache.
         """
         from transformers import DynamicCache
 
         cache = DynamicCache(config=self.model.config)
         self._forward(self._ids(batch, 1), cache)
-        for layer in cache.layers:
-            if getattr(layer, "keys", None) is None:
-                raise BadInput("this decoder's cache is not of keys and values; only its prefill can be measured")
+        layers = [layer for layer in cache.layers if getattr(layer, "keys", None) is not None]
+        # a state is as large after one token as after many, in the cache or in the module itself
+        if not layers and not any(hasattr(layer, "recurrent_states") for layer in cache.layers):
+            raise BadInput("this decoder keeps a cache of its own kind; only its prefill can be measured")
+        for layer in layers:
             most = getattr(layer, "sliding_window", None)
             tokens = min(length, most - 1) if most else length
             layer.keys = layer.keys.repeat(1, 1, tokens, 1)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from narrows.text import BadInput
 from narrows.units import MIB
 
 
@@ -54,7 +58,34 @@ def memory() -> tuple[int, int]:
                     # what the group keeps of files can be taken back
                     cached = _fields(folder / "memory.stat").get("inactive_file", 0)
                     available = min(available, max(0, total - int(now) + cached))
-    return total, min(total, available)
+    return total, min(total, available, _room())
+
+
+def _room() -> int:
+    """Bytes of addresses that this process may still take (`ulimit -v`); very many without a limit."""
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    except (ImportError, AttributeError, OSError):
+        return 2**62
+    taken = _text(Path("/proc/self/statm")).split()
+    if most == resource.RLIM_INFINITY or not taken:
+        return 2**62
+    return max(0, most - int(taken[0]) * os.sysconf("SC_PAGE_SIZE"))
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """Turns what libraries raise where memory ends into BadInput."""
+    try:
+        yield
+    except (MemoryError, OSError, RuntimeError) as error:
+        short = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
+        words = str(error).lower()
+        if short or any(said in words for said in ("start new thread", "not enough memory", "out of memory")):
+            raise BadInput("this cannot be measured: this process may take no more memory") from None
+        raise
 
 
 def _machine_memory() -> tuple[int, int]:

@@ -67,6 +67,17 @@ def held(paths: Sequence[str], handles: Sequence[int]) -> int | None:
     return found
 
 
+def kept(paths: Sequence[str], handles: Sequence[int]) -> int | None:
+    """Bytes of these files in the page cache once they are opened again, as a loader opens them; None: not to be told.
+
+    Some mounts (FUSE, without `keep_cache`) give a file's pages up whenever it is opened: nothing is ever warm there.
+    """
+    for path in paths:
+        with suppress(OSError):
+            os.close(os.open(path, os.O_RDONLY))
+    return held(paths, handles)
+
+
 def device_bytes(handle: int, root: str = "/sys/dev/block") -> int | None:
     """Bytes read so far from the block device that holds a file; None where there is none behind it."""
     at = os.fstat(handle).st_dev

@@ -96,7 +96,8 @@ def judge(found: Evidence, by_law: Expected) -> Seen:
                 times=f"{found.stored / found.bytes:.1f}",
             ),
         )
-    if found.top > APART * found.one and found.rate < min(APART * found.one, NEAR * found.top):
+    alone = min(found.one, found.through)
+    if found.top > APART * alone and found.rate < min(APART * alone, NEAR * found.top):
         return Seen(
             "read",
             "readers",
@@ -110,6 +111,8 @@ def judge(found: Evidence, by_law: Expected) -> Seen:
     if found.rate * (found.ranks if found.stored is None else 1) > NEAR * min(found.top, found.through):
         if found.http:
             text = Text("the server or the network gives {top}, and that is nearly reached: {rate}", top=top, rate=rate)
+        elif found.rate > found.top:
+            text = Text("the storage decides: {rate}, and {top} just before and after", top=top, rate=rate)
         else:
             text = Text("the storage gives {top}, and that is nearly reached: {rate}", top=top, rate=rate)
         return Seen("read", "storage", text)

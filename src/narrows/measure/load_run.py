@@ -12,7 +12,7 @@ import msgspec
 from narrows.measure import limits
 from narrows.measure.contention import Conditions, Counters, Watch, counters
 from narrows.measure.devices import transfers
-from narrows.measure.load_cold import State, device_bytes, drop, held, state
+from narrows.measure.load_cold import State, device_bytes, drop, held, kept, state
 from narrows.measure.load_http import reading
 from narrows.measure.load_limits import DEPTHS, HOST_BYTES, Storage, host
 from narrows.measure.load_predict import Beside
@@ -96,7 +96,8 @@ def run(
     Raises BadInput where the files cannot be read (any more).
     """
     try:
-        return _run(source, wanted, rounds, ranks, device, seconds, told, clock, read)
+        with limits.enough_memory():
+            return _run(source, wanted, rounds, ranks, device, seconds, told, clock, read)
     except OSError as error:
         raise BadInput(
             "'{path}' could not be read to its end: {reason}",
@@ -239,9 +240,16 @@ def _taken(source: Source, way: Way, ranks: int, device: str | None) -> tuple[Ta
     with Crew(job, ranks, source.keep) as crew:
         cold = _once(source, crew, make_cold=True)
         # a second time at once: all that it needs is in the page cache now, if that can hold it
-        warm = _once(source, crew, make_cold=False) if way.cached and not way.window else None
+        again = way.cached and not way.window and _held_again(source)
+        warm = _once(source, crew, make_cold=False) if again else None
     # memory that cannot hold the files makes the second run as cold as the first
     return cold, warm if warm is None or (warm.stored or 0.0) < WARM * warm.bytes else None
+
+
+def _held_again(source: Source) -> bool:
+    """Whether the page cache holds what a second run opens. Where it does not, a second run is no warm one."""
+    found = kept(source.paths, source.handles) if source.handles else None
+    return found is None or found >= (1 - WARM) * source.size
 
 
 def _once(source: Source, crew: Crew, make_cold: bool) -> Taken:

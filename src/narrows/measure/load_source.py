@@ -152,10 +152,11 @@ def made(folder: str, size: int, told: Callable[[float], None] = lambda share: N
     free = room(folder, MOST) * 10
     if size + FREE > free:
         raise BadInput(
-            "'{folder}' has {free} free, too little for --make {size}; choose --scratch or make less",
+            "'{folder}' has {free} free; --make {size} wants that and {left} left over: choose --scratch or make less",
             folder=folder,
             free=binary(free),
             size=binary(size),
+            left=binary(FREE, 0),
         )
     with scratch(folder) as handle:
         whole = _write(handle, folder, size, told)

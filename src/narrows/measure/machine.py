@@ -137,7 +137,8 @@ def probe(
     cores = limits.cores()
     used = list(libraries) if libraries is not None else libraries_of(place, cores)
     try:
-        return _probed(place, same, used, cores, scratch, scratch_bytes, Pace(clock, budget), told, read)
+        with limits.enough_memory():
+            return _probed(place, same, used, cores, scratch, scratch_bytes, Pace(clock, budget), told, read)
     finally:
         for one in used:
             one.close()

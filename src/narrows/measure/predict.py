@@ -14,7 +14,7 @@ import msgspec
 from narrows.calibration.curve import CURVES, Curve, along, curve_of
 from narrows.calibration.laws import measured_laws
 from narrows.hardware.this_machine import this_machine
-from narrows.measure.recorder import Call
+from narrows.measure.recorder import GROUPED, Call
 from narrows.text import BadInput
 
 Bound = Literal["compute", "memory bandwidth", "overhead"]
@@ -37,7 +37,8 @@ class Predicted(msgspec.Struct, frozen=True):
 
     products, attention, elementwise, copies: by what is done; host: issuing. bound: what decides, by the work and the
     measured peaks: the time its FLOPs need, the time its bytes need, or the rest. separation: how many times longer
-    the larger of the first two is than the smaller.
+    the larger of the first two is than the smaller. reached: of what the peaks allow its products, the share that their
+    measured curve reaches.
     """
 
     time: float
@@ -50,6 +51,7 @@ class Predicted(msgspec.Struct, frozen=True):
     bytes: int
     bound: Bound
     separation: float
+    reached: float = 1.0
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -111,7 +113,9 @@ def _law(machine: Machine, operation: str, precision: str) -> dict[str, float]:
 
 
 def predicted(calls: Mapping[Call, int], machine: Machine, weights: int) -> Predicted:
-    """The time of a step that issues `calls`. weights: bytes of the model's own that it reads."""
+    """The time of a step that issues `calls`. weights: bytes of the model's own that every
+    step reads; those of experts are added as they were read.
+    """
     sums = dict.fromkeys(("product", "attention", "elementwise", "copy"), 0.0)
     flops = moved = 0
     for call, count in calls.items():
@@ -119,12 +123,16 @@ def predicted(calls: Mapping[Call, int], machine: Machine, weights: int) -> Pred
         sums[sort] += count * seconds_of(call, machine)
         flops += count * call.flops
         moved += count * (call.bytes if call.sort in ("attention", "copy") else 0)
+        if call.name == GROUPED:
+            weights += count * call.bytes
     host = sum(calls.values()) * machine.kernels["eager", ""]["seconds"]
     work = sum(sums.values())
     products = [call for call in calls if call.sort == "product"]
     precision = max(products, key=lambda call: call.flops).precision if products else "fp32"
     compute = flops / machine.peaks[precision]
     memory = (moved + weights) / machine.bandwidth
+    multiplied = sum(count * call.flops for call, count in calls.items() if call.sort == "product")
+    roof = max(multiplied / machine.peaks[precision], weights / machine.bandwidth)
     time = host + work if machine.host else max(host, work)
     # issuing decides where it is most of the time
     bound: Bound = "overhead" if host > time / 2 else "compute" if compute > memory else "memory bandwidth"
@@ -139,4 +147,5 @@ def predicted(calls: Mapping[Call, int], machine: Machine, weights: int) -> Pred
         bytes=moved + weights,
         bound=bound,
         separation=max(compute, memory) / max(min(compute, memory), 1e-12),
+        reached=min(1.0, roof / sums["product"]) if sums["product"] else 1.0,
     )

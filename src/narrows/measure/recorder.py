@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Literal
 
 import msgspec
@@ -11,6 +12,8 @@ import msgspec
 Sort = Literal["product", "attention", "activation", "elementwise", "copy", "view"]
 
 PRODUCTS = ("linear", "mm", "addmm", "bmm", "baddbmm", "matmul", "mkldnn_linear")
+GROUPED = "_grouped_mm"
+"""The product of tokens that are sorted by expert, each with its expert's matrix."""
 ACTIVATIONS = ("silu", "gelu", "exp", "cos", "sin", "tanh", "sigmoid", "softmax", "_softmax", "softplus", "erf", "log")
 """Operators that compute something costly of every element."""
 COPIES = ("cat", "clone", "copy_", "contiguous", "index", "index_select", "embedding", "gather", "repeat", "slice_copy")
@@ -22,7 +25,7 @@ class Call(msgspec.Struct, frozen=True):
 
     m, k, n, copies: of a product. work: of attention, queries × keys in sight × heads × width; queries: its new tokens
     of a sequence; group: query heads that share a KV head. elements: written. bytes: read and written; gathers count
-    the rows that they take.
+    the rows that they take, products of experts the matrices that they read.
     """
 
     name: str
@@ -76,6 +79,8 @@ def call_of(func: Any, inputs: list[Any], outputs: list[Any], settings: dict[str
         return Call(name, "view", precision)
     elements = sum(one.numel() for one in outputs)
     written = sum(one.numel() * one.element_size() for one in outputs)
+    if name == GROUPED and len(inputs) >= 3 and inputs[1].dim() == 3:
+        return _grouped(name, precision, inputs, out)
     if name.removesuffix("_") in PRODUCTS and len(inputs) >= 2:
         return _product(name, precision, inputs, out, elements)
     if "scaled_dot_product" in name and len(inputs) >= 3:
@@ -108,6 +113,26 @@ def _product(name: str, precision: str, inputs: list[Any], out: Any, elements: i
     for size in out.shape[:-2]:
         copies *= size
     return Call(name, "product", precision, m=out.shape[-2], k=k, n=n, copies=copies, elements=elements)
+
+
+def _grouped(name: str, precision: str, inputs: list[Any], out: Any) -> Call:
+    """A product per expert that any token was sent to, all with the mean number of rows."""
+    tokens, weights, ends = inputs[:3]
+    rows, (k, n) = tokens.shape[0], weights.shape[1:]
+    bounds = [0, *ends.tolist()]
+    busy = max(1, sum(b > a for a, b in pairwise(bounds)))
+    read = busy * k * n * weights.element_size()
+    return Call(
+        name,
+        "product",
+        precision,
+        m=max(1, round(rows / busy)),
+        k=k,
+        n=n,
+        copies=busy,
+        elements=out.numel(),
+        bytes=read,
+    )
 
 
 def _attention(name: str, precision: str, inputs: list[Any], out: Any, settings: dict[str, Any]) -> Call:

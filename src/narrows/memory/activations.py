@@ -65,14 +65,6 @@ def sampler_of(deployment: Deployment) -> str:
     return "sort" if old else deployment.engine.sampler
 
 
-def prompts_cut(deployment: Deployment) -> bool:
-    """Whether a version that takes whole prompts cuts them here: then its profiled batch samples no sequence.
-
-    Llama-3.1-8B with 131,072 tokens keeps 0.22 GiB for a step of 2048 tokens, which is the forward pass alone.
-    """
-    return deployment.engine.whole_prompts and deployment.max_num_batched_tokens < deployment.max_length
-
-
 def gathered_bytes(deployment: Deployment, rows: int) -> int:
     """The logits of all ranks on each of them, gathered and put in order: twice rows × vocabulary, in 16 bits.
 
@@ -190,6 +182,9 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     tokens = deployment.max_num_batched_tokens
     dense, moe = coefficients["forward_copies"].value, coefficients["expert_copies"].value
     layers = [layer for layer, _ in model.kinds]
+    # a long step goes through the experts piece by piece
+    at_once = deployment.engine.experts_at_once or tokens
+    moe *= min(1.0, at_once / tokens)
     forward = max(
         dense_elements(layer, deployment) * dense + expert_elements(layer, deployment) * moe for layer in layers
     )
@@ -197,7 +192,7 @@ def peak(deployment: Deployment, coefficients: Coefficients) -> Peak:
     forward = max(forward, dense * max(reading, default=0))
     rows = min(deployment.max_num_seqs, tokens)
     sampler = sampler_of(deployment)
-    samples = sampler != "none" and not prompts_cut(deployment)
+    samples = sampler != "none"
     per_logit = coefficients[f"sampler_{sampler}_bytes_per_logit"].value if samples else 0.0
     if sampler in ("plain", "second_runner"):
         per_logit /= tp
@@ -231,5 +226,7 @@ def captures(deployment: Deployment) -> int:
     if not deployment.graphs:
         return 0
     rows = min(deployment.max_num_seqs, deployment.max_num_batched_tokens)
+    if not deployment.engine.captures_follow_sequences:
+        rows = min(512, deployment.max_num_batched_tokens)
     decode = 0 if which == "pieces" else sizes(min(rows, 512))
     return decode if which == "decode" else sizes(min(2 * rows, 512)) + decode

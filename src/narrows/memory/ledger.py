@@ -16,6 +16,8 @@ from narrows.memory.activations import (
     peak,
     vision_bytes,
 )
+from narrows.memory.adapters import adapter_bytes
+from narrows.memory.delta import delta_note, delta_term
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
@@ -36,11 +38,11 @@ Of 21 start-up reports found after the fit, 10 are of such versions. With this w
 """
 
 
-class Ledger(msgspec.Struct, frozen=True):
-    """Bytes per device: usable = weights + kv_cache + state + activations + graphs + runtime + unclaimed + free.
+class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Bytes per device: the others add up to `usable`.
 
-    `unclaimed` lies outside the engine's utilization (where older versions capture graphs); `free` is what its share
-    leaves over (negative: short of).
+    `others` is what other processes hold (in JSON only where they hold any). `unclaimed` lies outside the engine's
+    utilization (where older versions capture graphs); `free` is what its share leaves over (negative: short of).
     """
 
     usable: int
@@ -52,6 +54,7 @@ class Ledger(msgspec.Struct, frozen=True):
     runtime: int
     unclaimed: int
     free: int
+    others: int = 0
 
 
 def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserve:
@@ -71,21 +74,45 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         return found if given is not None else _corrected(found, deployment)
     known = coefficients(deployment.engine.name) if given is None else given
     moments = peak(deployment, known)
+    cached = int(known["reserved_bytes"].value) if deployment.engine.counts_reserved else 0
     runtime, runtime_basis = _runtime(deployment, known)
+    delta = delta_term(deployment, known)
+    runtime += int(delta.value) if delta is not None else 0
     per_layer = known[graph_name(deployment)]
     each = per_layer.value * layers_of(deployment)
-    graphs = int((captures(deployment) + GRAPH_BASE) * each) if deployment.graphs else 0
+    old = known["graph_times_old_driver"].value if old_driver(deployment) else 1.0
+    graphs = int((captures(deployment) + GRAPH_BASE) * each * old) if deployment.graphs else 0
     inside = graphs_inside(deployment)
-    estimated = moments.largest + runtime + (graphs if inside else 0)
+    fewest, most_graphs, driver_basis = _graph_interval(deployment, known, graphs)
+    estimated = moments.largest + cached + runtime + (graphs if inside else 0)
     tables = loaded_beside(deployment)
     error, scale = known[error_name(deployment)], spread(estimated)
     if not deployment.engine.measured and given is None:
         scale *= UNMEASURED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
     basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
-    if deployment.engine.counts_reserved:
-        label = deployment.engine.label
-        basis.append(Text("{engine} counts what its allocator has reserved: the peak can be larger", engine=label))
+    if delta is not None:
+        least, most = int(least + delta.low - delta.value), int(most + delta.high - delta.value)
+        basis.append(delta_note(delta))
+    if deployment.adapters is not None:
+        basis.append(
+            Text(
+                "LoRA: room for {slots} adapters of rank {rank} takes {size} beside the weights, by the shapes of the "
+                "matrices outside experts (not scored)",
+                slots=deployment.adapters[0],
+                rank=deployment.adapters[1],
+                size=binary(adapter_bytes(deployment)),
+            )
+        )
+    if cached:
+        basis.append(
+            Text(
+                "{engine} counts what its allocator has reserved, {size} more than was in use at the peak ({basis})",
+                engine=deployment.engine.label,
+                size=binary(cached),
+                basis=known["reserved_bytes"].told,
+            )
+        )
     if not deployment.engine.measured:
         basis.append(
             Text(
@@ -105,8 +132,9 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
                 where=Text("inside the engine's share") if inside else Text("on top of the engine's share"),
             )
         )
+        basis += driver_basis
     found = Reserve(
-        moments.largest,
+        moments.largest + cached,
         graphs,
         runtime,
         tables,
@@ -114,8 +142,54 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         tables + max(0, int(estimated + error.low * scale + least)),
         tables + int(estimated + error.high * scale + most),
         tuple(basis),
+        graphs_low=fewest,
+        graphs_high=most_graphs,
     )
     return found if given is not None else _corrected(found, deployment)
+
+
+NEWER_DRIVER = 550
+"""Major version of the driver from which graphs take little (CUDA 12.4, vllm-project/vllm#5517)."""
+
+
+def driver_matters(deployment: Deployment) -> bool:
+    """Whether a driver can be old: versions with graphs in their share come with CUDA 13, which needs R580."""
+    return deployment.accelerator.vendor == "nvidia" and not deployment.engine.graphs_in_budget
+
+
+def old_driver(deployment: Deployment) -> bool:
+    """Whether the driver is known to be one that keeps more for graphs."""
+    return driver_matters(deployment) and deployment.driver is not None and deployment.driver < NEWER_DRIVER
+
+
+def _graph_interval(deployment: Deployment, known: Coefficients, graphs: int) -> tuple[int, int, list[Text]]:
+    """(least, most) that graphs take, and what is said of the driver."""
+    each, old = known[graph_name(deployment)], known["graph_times_old_driver"]
+    if not graphs or deployment.accelerator.vendor != "nvidia":
+        return graphs, graphs, []
+    least, most = int(graphs * each.low / each.value), graphs * each.high / each.value
+    if not driver_matters(deployment) or (deployment.driver or 0) >= NEWER_DRIVER:
+        return least, int(most), []
+    if deployment.driver is not None:
+        told = Text(
+            "graphs: {times} times as much with driver {driver} ({basis})",
+            times=old.value,
+            driver=deployment.driver,
+            basis=old.told,
+        )
+        return least, int(most), [told]
+    return (
+        least,
+        int(most * old.value),
+        [
+            Text(
+                "graphs: up to {times} times as much with a driver before {newer} ({basis})",
+                times=old.value,
+                newer=NEWER_DRIVER,
+                basis=old.told,
+            )
+        ],
+    )
 
 
 def _corrected(found: Reserve, deployment: Deployment) -> Reserve:
@@ -259,7 +333,8 @@ def binding(deployment: Deployment, found: list[Shard], kept: Reserve) -> Shard:
     """The rank that decides for all: the fewest sequences fit there; in a pool of given size, the largest ones."""
     if deployment.kv_cache_bytes is not None:
         return max(found, key=lambda shard: (shard.sequence_bytes(deployment.max_length), shard.weights))
-    return binding_shard(found, share_of(deployment, kept) - kept.claimed, deployment.max_length)
+    room = share_of(deployment, kept) - kept.claimed - deployment.others_inside
+    return binding_shard(found, room, deployment.max_length)
 
 
 def share_of(deployment: Deployment, kept: Reserve) -> int:
@@ -281,9 +356,10 @@ def claim(deployment: Deployment, shard: Shard, kept: Reserve) -> int:
 def pool_of(deployment: Deployment, shard: Shard, kept: Reserve) -> int:
     """Bytes for KV cache and state on a rank; negative by how much weights, reserve and pool exceed the device."""
     claimed = claim(deployment, shard, kept)
-    if claimed > deployment.usable:
-        return deployment.usable - claimed
-    return claimed - kept.claimed - shard.weights
+    if deployment.kv_cache_bytes is not None:
+        left = deployment.usable - deployment.memory_in_use - claimed
+        return deployment.kv_cache_bytes if left >= 0 else left
+    return min(claimed, deployment.usable) - kept.claimed - shard.weights - deployment.others_inside
 
 
 def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | None = None) -> Ledger:
@@ -292,8 +368,10 @@ def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | No
     if shard is None:
         shard = binding(deployment, shards(deployment), kept)
     kv, state = batch * shard.kv_bytes(length), batch * shard.state
-    share = min(claim(deployment, shard, kept), deployment.usable)
-    outside = min(kept.total - kept.claimed, deployment.usable - share)
+    inside = deployment.others_inside if deployment.kv_cache_bytes is None else 0
+    beside = deployment.memory_in_use - inside
+    share = min(claim(deployment, shard, kept), deployment.usable - beside)
+    outside = min(kept.total - kept.claimed, deployment.usable - beside - share)
     return Ledger(
         usable=deployment.usable,
         weights=shard.weights + kept.tables,
@@ -302,6 +380,7 @@ def ledger(deployment: Deployment, batch: int, length: int, *, shard: Shard | No
         activations=kept.activations,
         graphs=kept.graphs,
         runtime=kept.runtime,
-        unclaimed=deployment.usable - share - outside,
-        free=share + outside - kept.total - shard.weights - kv - state,
+        unclaimed=deployment.usable - beside - share - outside,
+        free=share + outside - inside - kept.total - shard.weights - kv - state,
+        others=deployment.memory_in_use,
     )

@@ -54,6 +54,12 @@ _UNKNOWN = (
 """Mixers whose pages no engine was seen to lay out."""
 
 
+_ALIGNED = 256
+"""Bytes at multiples of which versions that align rows of latents begin one."""
+_PADDED_HEAD = 256
+"""Values of a head that versions without a cache of latents keep of keys, and as many of values."""
+
+
 class Paging(msgspec.Struct, frozen=True):
     """The layout of one rank's pool.
 
@@ -125,6 +131,8 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
         # indices ascend
         here = bisect_left(indices, layers.stop) - bisect_left(indices, layers.start)
         for kind in layer_pages(layer.mixer, deployment, rules):
+            if not deployment.engine.cache_groups:
+                kind = msgspec.structs.replace(kind, window=None, chunked=False)
             counts[kind] += here
     counts = +counts
     if not counts:
@@ -153,6 +161,9 @@ def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> lis
             engine=engine,
             what=unknown,
         )
+    if isinstance(mixer, LatentAttention) and not deployment.engine.latent_cache:
+        heads = max(1, mixer.heads // tp)
+        return [LayerPages(2 * heads * _PADDED_HEAD * kv_bytes)]
     found = []
     # what is kept of the encoder's tokens has pages of its own
     for rows in ([row for row in mixer.cache() if row.encoder is side] for side in (False, True)):
@@ -160,6 +171,8 @@ def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> lis
         if not token:
             continue
         latent, indexed = isinstance(mixer, LatentAttention), len(rows) > 2
+        if latent and deployment.engine.aligned_latent and deployment.accelerator.vendor == "nvidia":
+            token = -(-token // _ALIGNED) * _ALIGNED
         window, chunked = rows[0].window, rows[0].chunked
         found.append(
             LayerPages(

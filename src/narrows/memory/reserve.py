@@ -13,6 +13,7 @@ class Reserve(msgspec.Struct, frozen=True):
     tables: what the engine loads beside the checkpoint's tensors, and counts as weights.
     graphs_inside: graphs come out of the engine's share; else they come on top, out of what it leaves unclaimed.
     low, high: 80 % interval of what comes out of its share. activations_inside: so do activations.
+    graphs_low, graphs_high: 80 % interval of the graphs, from the newest drivers to the oldest where it is not known.
     """
 
     activations: int
@@ -24,6 +25,8 @@ class Reserve(msgspec.Struct, frozen=True):
     high: int
     basis: tuple[Text, ...]
     activations_inside: bool = True
+    graphs_low: int = 0
+    graphs_high: int = 0
 
     @property
     def total(self) -> int:

@@ -5,9 +5,14 @@ Engines count them as weights ("Model loading took …"). Bytes of one rank.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from narrows.deployment import Deployment
+from narrows.deployment.core import latent_parts
 from narrows.memory.activations import deepstack_levels
+from narrows.memory.adapters import adapter_bytes
 from narrows.models.mixers import Attention, Chain, CompressedAttention, LatentAttention, Looped
+from narrows.models.spec import Layer
 from narrows.precision import UNQUANTIZED
 
 _MXFP4_COLUMNS = 256
@@ -106,6 +111,35 @@ def absorbed_bytes(deployment: Deployment) -> int:
     return total * deployment.dtype.bits // 8 // deployment.pipeline_parallel
 
 
+def materialized_bytes(deployment: Deployment) -> int:
+    """Latent attention before 0.8: for decode, the up-projections are multiplied into the query's and the output's.
+
+    Source: vLLM's MLA attention (Apache-2.0): W_Q_UK and W_UV_O, in FP8 where the weights are and in 16 bits
+    otherwise, and the rotary part of the query's projection in 16 bits. DeepSeek-R1 on 8 ranks: 61 layers × (1536 × 16
+    × 512 + 16 × 512 × 7168) B = 4.05 GiB, with 0.18 GiB for the rotary part.
+    """
+    if not deployment.engine.materializes_latent:
+        return 0
+    total, width = 0, deployment.dtype.bits // 8
+    for layer, indices in deployment.model.kinds:
+        for mixer in latent_parts(layer):
+            heads = max(1, mixer.heads // deployment.tensor_parallel)
+            into = mixer.hidden if mixer.q_rank is None else mixer.q_rank
+            products = heads * mixer.kv_rank * (into + mixer.hidden)
+            kept = products if _in_fp8(deployment, layer, indices) else products * width
+            total += len(indices) * (kept + into * heads * mixer.rope * width)
+    return total // deployment.pipeline_parallel
+
+
+def _in_fp8(deployment: Deployment, layer: Layer, indices: Sequence[int]) -> bool:
+    """Whether the layer's output projection is stored in FP8."""
+    for row in deployment.model.layer_rows(layer, indices):
+        if row.tensor.role == "mla.o":
+            return any(part.format.name.startswith("float8") for part in row.parts)
+    return False
+
+
 def loaded_beside(deployment: Deployment) -> int:
     """All of these, on one rank."""
-    return sum(each(deployment) for each in (rope_bytes, deepstack_bytes, padding_bytes, absorbed_bytes))
+    parts = (rope_bytes, deepstack_bytes, padding_bytes, absorbed_bytes, materialized_bytes, adapter_bytes)
+    return sum(each(deployment) for each in parts)

@@ -296,7 +296,8 @@ def _state_bytes(mixer: Mixer, deployment: Deployment) -> int:
 
 def sglang_share(deployment: Deployment, kept: Reserve) -> int:
     """Bytes per device that the static share ends at: what is taken before loading, and the share of the rest."""
-    return kept.runtime + int((deployment.usable - kept.runtime) * deployment.utilization)
+    taken = kept.runtime + deployment.memory_in_use
+    return taken + int((deployment.usable - taken) * deployment.utilization)
 
 
 def sglang_reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserve:
@@ -367,7 +368,7 @@ def _step_bytes(deployment: Deployment) -> int:
 def roomy_fraction(deployment: Deployment) -> float:
     """The largest share, in hundredths, that leaves activations and graphs as much as is estimated and 512 MiB more."""
     kept = sglang_reserve(deployment)
-    free = deployment.usable - kept.runtime
+    free = deployment.usable - kept.runtime - deployment.memory_in_use
     return max(0, int(100 * (1 - (kept.activations + kept.graphs + _MARGIN) / free))) / 100 if free > 0 else 0.0
 
 
@@ -375,7 +376,7 @@ def sglang_stage(
     deployment: Deployment, weights: int, pool: int, tokens: int, kept: Reserve
 ) -> Literal["load", "kv", "graphs", "started"]:
     """Where a start would stop. It takes any pool, and refuses longer requests than it holds when they come."""
-    if weights + kept.tables + kept.runtime > deployment.usable:
+    if weights + kept.tables + kept.runtime + deployment.memory_in_use > deployment.usable:
         return "load"
     if pool <= 0 or tokens <= 0:
         return "kv"

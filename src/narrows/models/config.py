@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from narrows.models.catalogue import CatalogueEntry, catalogue_entry
 from narrows.models.class_heads import as_its_class, plain
+from narrows.models.config_file import config_at, config_of_stdin
 from narrows.models.fields import Fields
 from narrows.models.module_schemes import as_written, called_quantized
 from narrows.models.paths import gguf_of, looks_like_path, short, weights_of
-from narrows.models.quantization import BESIDE, merge_beside, with_quantization
+from narrows.models.quantization import with_quantization
 from narrows.models.readers import FAMILIES, reader_of
 from narrows.models.readers.classes import family_of_class
 from narrows.models.readers.ignored import IGNORED
@@ -25,9 +23,6 @@ from narrows.models.readers.per_layer import FIELD, with_overrides
 from narrows.models.spec import ModelSpec, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text, printable
-
-MOST_BYTES = 16 * 2**20
-"""The largest config.json seen (a per-tensor quantization list) is 2.7 MB."""
 
 
 def load_model(
@@ -48,7 +43,7 @@ def load_model(
     if not source.strip():
         raise BadInput("no model given; name a config.json, a directory that holds one, or a model of 'narrows models'")
     if source == "-":
-        return read_config(_decode(_stdin(), "stdin"), name="stdin", assume=assume)
+        return read_config(config_of_stdin(), name="stdin", assume=assume)
     if looks_like_path(source):
         return _from_path(source, assume, progress)
     asked = _hub_id(source)
@@ -57,10 +52,36 @@ def load_model(
     try:
         entry = catalogue_entry(source)
     except BadInput as miss:
-        if asked is None:
-            raise
-        return _from_hub(*asked, assume, online, miss, progress)
+        return _not_in_catalogue(source, asked, assume, online, miss, progress)
     return catalogued(entry, assume=assume)
+
+
+def _not_in_catalogue(
+    source: str,
+    asked: tuple[str, str | None] | None,
+    assume: str | None,
+    online: bool,
+    miss: BadInput,
+    progress: Callable[[int, int], None] | None,
+) -> ModelSpec:
+    """What the hub says; where it says nothing, a quantized model of the catalogue by what its name ends with."""
+    from narrows.models.hub_refusals import Silent
+    from narrows.models.quantized_names import quantized_entry
+
+    if asked is not None:
+        try:
+            return _from_hub(*asked, assume, online, miss, progress)
+        except BadInput as error:
+            if error is not miss and not isinstance(error, Silent):
+                raise
+            found, silence = quantized_entry(source), error
+    else:
+        found, silence = quantized_entry(source), miss
+    if found is None:
+        raise silence
+    entry, said = found
+    spec = read_config(entry.config, name=source.strip(), source=entry.source, assume=assume, as_usual=False)
+    return msgspec.structs.replace(spec, assumptions=(said, *spec.assumptions))
 
 
 def catalogued(entry: CatalogueEntry, *, assume: str | None = None) -> ModelSpec:
@@ -100,7 +121,7 @@ def _from_hub(
             "model's config.json (or a directory that holds it)",
             name=label,
         )
-    config = _with_companions(found.path)
+    config = config_at(found.path)
     notes = found.notes
     if found.unsure and config.get("quantization_config") is None:
         notes += (
@@ -117,15 +138,6 @@ def _from_hub(
     online = online and not found.notes
     spec = hub_model(config, repository, os.path.dirname(found.path), online, progress, reading)
     return msgspec.structs.replace(spec, assumptions=(*notes, *spec.assumptions)) if notes else spec
-
-
-def _stdin() -> bytes:
-    try:
-        if sys.stdin is None:
-            raise OSError("it is closed")
-        return sys.stdin.buffer.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise BadInput("'{path}' cannot be read: {reason}", path="stdin", reason=error.strerror or str(error)) from None
 
 
 def _from_path(source: str, assume: str | None, progress: Callable[[int, int], None] | None) -> ModelSpec:
@@ -150,7 +162,7 @@ def _from_path(source: str, assume: str | None, progress: Callable[[int, int], N
                 "config.json itself",
                 path=short(directory),
             )
-    config = _with_companions(path)
+    config = config_at(path)
     stated = config.get("_name_or_path")
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     label = folder if os.path.basename(path) == "config.json" else os.path.basename(path)
@@ -168,78 +180,6 @@ def _from_path(source: str, assume: str | None, progress: Callable[[int, int], N
     return read_config(config, **reading)
 
 
-def _with_companions(path: str) -> dict[str, Any]:
-    """A config file; if it is named config.json, with what stands beside it."""
-    config = _decode(_read(path), path)
-    if os.path.basename(path) == "config.json":
-        for name in BESIDE:
-            beside = os.path.join(os.path.dirname(path), name)
-            if os.path.exists(beside):
-                config = merge_beside(config, name, _decode(_read(beside), beside))
-    return config
-
-
-def _read(path: str) -> bytes:
-    try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            raise BadInput("'{path}' is not a regular file; give a config.json", path=short(path))
-        if status.st_size > MOST_BYTES:
-            raise BadInput(
-                "'{path}' is {size} MB, more than any config.json (limit {most} MB); give the config, not the weights",
-                path=short(path),
-                size=status.st_size // 10**6,
-                most=MOST_BYTES // 2**20,
-            )
-        with open(path, "rb") as file:
-            return file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise BadInput(
-            "'{path}' does not exist; give a config.json, a directory that holds one, or a model of 'narrows models'",
-            path=short(path),
-        ) from None
-    except OSError as error:
-        raise BadInput(
-            "'{path}' cannot be read: {reason}", path=short(path), reason=error.strerror or str(error)
-        ) from None
-
-
-def _loads(data: bytes) -> Any:
-    """JSON, and the Infinity and NaN that Python's json writes into configs (`time_step_limit` of Mamba-2 models)."""
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError:
-        if b"Infinity" not in data and b"NaN" not in data:
-            raise
-        import json
-
-        with suppress(ValueError):
-            return json.loads(data)
-        raise
-
-
-def _decode(data: bytes, path: str) -> dict[str, Any]:
-    if len(data) > MOST_BYTES:
-        raise BadInput(
-            "'{path}' is larger than any config.json (limit {most} MB)", path=short(path), most=MOST_BYTES // 2**20
-        )
-    try:
-        value = _loads(data.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise BadInput(
-            "'{path}' is not valid JSON ({reason}); download it again, or give another file",
-            path=short(path),
-            reason=str(error)[:120] or "nested too deeply",
-        ) from None
-    if not isinstance(value, dict):
-        raise BadInput(
-            "'{path}' holds a JSON {kind}, and a config.json is an object of fields",
-            path=short(path),
-            kind={list: "list", str: "string", type(None): "null"}.get(type(value), "value"),
-        )
-    return value
-
-
 def read_config(
     config: dict[str, Any], *, name: str, source: str = "", assume: str | None = None, as_usual: bool = True
 ) -> ModelSpec:
@@ -254,12 +194,7 @@ def read_config(
     fields = Fields(config)
     fields.read |= {"model_type", "architectures"}
     spec = reader(fields)
-    text = config.get("text_config")
-    within = fields.inner.get("text_config", Fields({}))
-    own = isinstance(text, dict) and text.get(FIELD) and FIELD not in within.read
-    if own or (config.get(FIELD) and FIELD not in fields.read):
-        spec = with_overrides(reader, config, spec)
-        (within if own else fields).read.add(FIELD)
+    spec = _overridden(config, fields, spec, reader)
     architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else kind
     if not _is_class_of(str(architecture), kind):
@@ -271,32 +206,7 @@ def read_config(
     if spec.precision.assumed:
         assumptions.append(Text("the file names no data type; {dtype} is assumed", dtype=spec.precision.dtype.name))
     assumptions += spec.precision.notes
-    if fields.defaulted:
-        named = sorted(set(fields.defaulted) & _TELLING)
-        if named:
-            assumptions.append(
-                Text(
-                    "the architecture's default stands for what the file leaves out: {fields}", fields=", ".join(named)
-                )
-            )
-    # a field that is off (false, null, empty) cannot change anything
-    unknown = sorted(key for key in set(config) - fields.read - IGNORED if config[key])
-    for part in ("text_config", "llm_config"):
-        text = config.get(part)
-        if part in fields.inner and isinstance(text, dict):
-            known = fields.inner[part].read | IGNORED | {"model_type", "architectures"}
-            unknown += sorted(f"{part}.{key}" for key in set(text) - known if text[key])
-    foreign = [key for key in unknown if _STRUCTURAL.search(key)]
-    if foreign and assume is None:
-        raise BadInput(
-            "config field '{field}' does not belong to a {family} model, and would change its size; if it may be "
-            "passed over, add --assume {family}",
-            field=foreign[0][:60],
-            family=kind,
-        )
-    if unknown:
-        shown = ", ".join(key[:40] for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
-        assumptions.append(Text("fields not understood, taken to change nothing: {fields}", fields=shown))
+    assumptions += [*_defaults_taken(fields), *_passed_over(config, fields, kind, refuse=assume is None)]
     if as_usual:
         spec, written = as_written(spec)
         assumptions += [*written, *called_quantized(spec, name)]
@@ -307,6 +217,47 @@ def read_config(
         source=printable(source),
         assumptions=(*spec.assumptions, *assumptions),
     )
+
+
+def _overridden(
+    config: dict[str, Any], fields: Fields, spec: ModelSpec, reader: Callable[[Fields], ModelSpec]
+) -> ModelSpec:
+    """The model with what its config says of single layers, where the reader has not read that itself."""
+    text, within = config.get("text_config"), fields.inner.get("text_config", Fields({}))
+    own = isinstance(text, dict) and text.get(FIELD) and FIELD not in within.read
+    if own or (config.get(FIELD) and FIELD not in fields.read):
+        spec = with_overrides(reader, config, spec)
+        (within if own else fields).read.add(FIELD)
+    return spec
+
+
+def _defaults_taken(fields: Fields) -> Iterator[Text]:
+    """That sizes were taken which the file leaves out."""
+    named = sorted(set(fields.defaulted) & _TELLING)
+    if named:
+        yield Text("the architecture's default stands for what the file leaves out: {fields}", fields=", ".join(named))
+
+
+def _passed_over(config: dict[str, Any], fields: Fields, family: str, refuse: bool) -> Iterator[Text]:
+    """That fields were passed over which the family has not; refused (`refuse`) where they would change a size."""
+    # a field that is off (false, null, empty) cannot change anything
+    unknown = sorted(key for key in set(config) - fields.read - IGNORED if config[key])
+    for part in ("text_config", "llm_config"):
+        text = config.get(part)
+        if part in fields.inner and isinstance(text, dict):
+            known = fields.inner[part].read | IGNORED | {"model_type", "architectures"}
+            unknown += sorted(f"{part}.{key}" for key in set(text) - known if text[key])
+    foreign = [key for key in unknown if _STRUCTURAL.search(key)]
+    if foreign and refuse:
+        raise BadInput(
+            "config field '{field}' does not belong to a {family} model, and would change its size; if it may be "
+            "passed over, add --assume {family}",
+            field=foreign[0][:60],
+            family=family,
+        )
+    if unknown:
+        shown = ", ".join(key[:40] for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
+        yield Text("fields not understood, taken to change nothing: {fields}", fields=shown)
 
 
 _STRUCTURAL = re.compile(r"expert|lora_rank|mamba|ssm_|linear_(num|key|value)|sliding_window|kv_heads|attn_layer")

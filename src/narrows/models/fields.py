@@ -5,7 +5,7 @@ Absent is not null: a default stands in for an absent field only; an explicit nu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from narrows.text import BadInput
@@ -123,6 +123,23 @@ class Fields:
             )
         return value
 
+    def factor(self, name: str, default: float) -> float:
+        """A positive number below a thousand, which a size is multiplied with."""
+        return as_factor(self.raw(name, default=default), self.path + name)
+
+    def choice(self, name: str, known: Sequence[str], default: str) -> str:
+        """One of these words."""
+        value = self.raw(name, default=default)
+        if value not in known:
+            raise BadInput(
+                "config field '{field}' is '{value}'; narrows reads {known} there",
+                field=self.path + name,
+                value=str(value)[:40],
+                known=", ".join(known),
+            )
+        word: str = value
+        return word
+
     def kinds(self, name: str, count: int, known: Iterable[str]) -> list[str] | None:
         """A list with one known kind per layer, or None where the file has none."""
         value = self.raw(name)
@@ -135,14 +152,18 @@ class Fields:
                 field=self.path + name,
                 known=", ".join(known),
             )
-        if len(value) != count:
+        self.check_layers(name, len(value), count)
+        return value
+
+    def check_layers(self, name: str, given: int, count: int) -> None:
+        """Refuse a list of `given` entries in a model of `count` layers."""
+        if given != count:
             raise BadInput(
                 "config field '{field}' lists {given} layers, and the model has {count}; the file contradicts itself",
                 field=self.path + name,
-                given=len(value),
+                given=given,
                 count=count,
             )
-        return value
 
     def indices(self, name: str) -> frozenset[int]:
         """A list of layer indices; absent or null is empty."""
@@ -165,6 +186,13 @@ class Fields:
                 parts=parts,
             )
         return total // parts
+
+
+def as_factor(value: Any, field: str) -> float:
+    """A value of a file that a size is multiplied with: a positive number below a thousand."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1000:
+        raise BadInput("config field '{field}' must be a number", field=field)
+    return value
 
 
 def _shown(value: Any) -> str:

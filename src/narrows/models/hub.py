@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from narrows.models.config_file import MOST_BYTES
 from narrows.models.hub_guard import Guard, NotAHub, TooLarge, refusal_of, transport_error
-from narrows.models.hub_refusals import Asked, Refused, Unreachable, not_a_hub, refused, too_large, unreachable
+from narrows.models.hub_refusals import Asked, Refused, Silent, Unreachable, not_a_hub, refused, too_large, unreachable
 from narrows.models.quantization import BESIDE
 from narrows.text import BadInput, Text
 
@@ -64,7 +65,7 @@ def find(repository: str, revision: str | None, *, online: bool = True) -> Found
     try:
         from huggingface_hub import constants, set_client_factory  # noqa: F401 - the latter is new in 1.0
     except ImportError:
-        raise BadInput(
+        raise Silent(
             "'{name}' would be looked up on the hub, which needs huggingface_hub 1.0 or newer; 'pip install -U "
             "huggingface_hub', or give the model's config.json",
             name=repository,
@@ -115,14 +116,14 @@ def _download(asked: Asked) -> Found:
 
     name = "config.json"
     try:
-        with Guard(constants.ENDPOINT, MOST_SECONDS, _most()):
+        with Guard(constants.ENDPOINT, MOST_SECONDS, MOST_BYTES):
             # first by itself: it fails at once and with the reason, where the download would try for minutes
             address = hf_hub_url(asked.id, name, revision=asked.revision)
             about = get_hf_file_metadata(address, timeout=constants.HF_HUB_ETAG_TIMEOUT)
             commit = about.commit_hash or ""
             if not _SAFE.fullmatch(commit) or not _SAFE.fullmatch(about.etag or ""):
                 raise NotAHub
-            if about.size is not None and about.size > _most():
+            if about.size is not None and about.size > MOST_BYTES:
                 raise TooLarge
             path = _in_cache(asked, name, asked.revision)
             if path is None or _commit_of(path) != commit:
@@ -140,7 +141,7 @@ def _download(asked: Asked) -> Found:
     except NotAHub:
         raise not_a_hub(asked) from None
     except TooLarge:
-        raise too_large(asked, name, _most() // 2**20) from None
+        raise too_large(asked, name, MOST_BYTES // 2**20) from None
     except LocalEntryNotFoundError as error:
         if isinstance(error.__cause__, FileMetadataError):
             raise not_a_hub(asked) from None
@@ -161,12 +162,6 @@ def _download(asked: Asked) -> Found:
                 reason=error.strerror or type(error).__name__,
             ) from None
         raise
-
-
-def _most() -> int:
-    from narrows.models.config import MOST_BYTES
-
-    return MOST_BYTES
 
 
 def _within(seconds: float, work: Callable[[], Found]) -> Found:

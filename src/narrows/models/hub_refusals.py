@@ -50,6 +50,10 @@ class Refused(Exception):
         return self.status in (401, 403) or self.code == "GatedRepo"
 
 
+class Silent(BadInput):
+    """Nothing was learnt from the hub: it could not be asked, or what answers is no hub."""
+
+
 class Unreachable(Exception):
     """No answer, or none to the end. reason: a phrase that fits into brackets."""
 
@@ -147,9 +151,9 @@ def _no_such_model(error: Refused, asked: Asked) -> BadInput:
     )
 
 
-def unreachable(reason: Text, asked: Asked) -> BadInput:
+def unreachable(reason: Text, asked: Asked) -> Silent:
     """The sentence for a hub that did not answer, with nothing of the model in the local cache."""
-    return BadInput(
+    return Silent(
         "'{name}' is neither in the catalogue nor in the local cache, and {endpoint} could not be reached ({reason}); "
         "check the network and HF_ENDPOINT, or give the model's config.json",
         name=asked.label,
@@ -158,9 +162,9 @@ def unreachable(reason: Text, asked: Asked) -> BadInput:
     )
 
 
-def not_a_hub(asked: Asked) -> BadInput:
+def not_a_hub(asked: Asked) -> Silent:
     """The sentence for an answer that no hub gives: a proxy's login page, a wrong HF_ENDPOINT."""
-    return BadInput(
+    return Silent(
         "{endpoint} answers, but not as a hub does (a proxy's login page, or a wrong HF_ENDPOINT?); mend that, or "
         "download the config.json of '{name}' by hand and give that file",
         endpoint=asked.endpoint,

@@ -181,6 +181,11 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
         """Number of decoder layers."""
         return sum(group.repeat for group in self.groups)
 
+    @property
+    def each_layer(self) -> list[Layer]:
+        """The layers in order, one by one."""
+        return [group.layer for group in self.groups for _ in range(group.repeat)]
+
     @cached_property
     def kinds(self) -> tuple[tuple[Layer, tuple[int, ...]], ...]:
         """Equal layers together, wherever they stand: (layer, its indices)."""

@@ -6,6 +6,7 @@ rows follows what a sequence costs in memory. Canonical shapes are [out, in]; a 
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 import msgspec
@@ -42,10 +43,7 @@ class Tensor(msgspec.Struct, frozen=True):
     @property
     def elements(self) -> int:
         """Elements of all copies."""
-        total = self.copies
-        for size in self.shape:
-            total *= size
-        return total
+        return prod(self.shape, start=self.copies)
 
     @property
     def active_elements(self) -> int:

@@ -41,6 +41,10 @@ class Settings(msgspec.Struct, frozen=True):
     enable_chunked_prefill: bool | None = None
     speculative: str | None = None
     load_format: str | None = None
+    driver: str | None = None
+    """Version of the accelerator's driver, where the log has what collect_env or nvidia-smi print."""
+    engine_core: str | None = None
+    """`V0` or `V1`, where the engine's version has both."""
     device: str | None = None
 
 

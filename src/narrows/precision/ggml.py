@@ -11,7 +11,6 @@ from functools import cache
 import msgspec
 
 from narrows.precision.formats import Format
-from narrows.text import BadInput
 
 
 class GgmlType(Format, frozen=True):
@@ -91,11 +90,3 @@ def file_types() -> dict[str, FileType]:
 def file_type_name(number: object) -> str:
     """The name of a `general.file_type`; empty for a number that no file type has (`guessed` is 1024)."""
     return next((one.name for one in file_types().values() if one.number == number), "")
-
-
-def ggml_type_of(name: str) -> GgmlType:
-    """The GGML type called `q8_0`, in either case. Raises BadInput."""
-    found = ggml_types().get(name.strip().upper())
-    if found is None:
-        raise BadInput("'{name}' is not a type of GGML; it has: {known}", name=name[:40], known=", ".join(ggml_types()))
-    return found

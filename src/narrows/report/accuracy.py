@@ -1,46 +1,64 @@
-"""The report of `accuracy`: scoreboards, starts, intervals, what is off and why, what is left out."""
+"""The report of `accuracy`: what is predicted and what starts, beside baselines; what is far off and why."""
 
 from __future__ import annotations
 
-from narrows.accuracy.board import Interval, MemoryScores, Outcomes, Outlier, Score, Starts
+from itertools import groupby
+
+import msgspec
+
+from narrows.accuracy.board import NAMED_ABOVE, Interval, MemoryScores, Outcomes, Outlier, Score, Starts
 from narrows.answers.accuracy import Accuracy
 from narrows.report.console import Column, Paragraph, Part, Table
 from narrows.report.i18n import _, say
+from narrows.report.scoreboard import Line, board_table, left_out, lines_of, more, unit
 from narrows.report.words import word
 
 
-def accuracy_report(answer: Accuracy) -> list[Part]:
-    """All parts: the scoreboards first, then what they rest on."""
-    parts: list[Part] = [
-        Paragraph(_("Memory ledger against {records} public records").format(records=answer.records), "heading")
-    ]
+def accuracy_report(answer: Accuracy, full: bool = False) -> list[Part]:
+    """The few rows that tell most, each with its baselines; full: every board, and what they rest on."""
+    heading = _("Memory ledger against {records} public records").format(records=answer.records)
+    parts: list[Part] = [Paragraph(heading, "heading"), unit()]
     for board in answer.scoreboards:
-        parts += _board(board)
-    parts.append(_coefficients(answer))
-    parts.append(Paragraph(_("Left out"), "heading"))
-    parts += [
-        Paragraph(f"· {len(one.records)}: {say(one.reason)} ({', '.join(one.records)})", "dim")
-        for one in answer.left_out
-    ]
-    parts += [Paragraph("· " + say(text), "dim") for text in answer.assumptions]
+        parts += _board(board) if full else _first(board)
+    if full:
+        parts.append(_coefficients(answer))
+    parts += left_out([(one.reason, one.records) for one in answer.left_out], full, names=True)
+    if full:
+        parts += [Paragraph("· " + say(text), "dim") for text in answer.assumptions]
+    else:
+        parts.append(more())
     return parts
+
+
+def _first(board: MemoryScores) -> list[Part]:
+    """What is predicted, what starts, and what is far off."""
+    foreseen = _foreseen(board.outcomes)
+    gap = Paragraph("")
+    parts: list[Part] = [_scores(board.scores, word(board.protocol)), foreseen, _interval(board.interval), gap]
+    far = [one for one in board.outliers if one.quantity == "started" or abs(one.error) > NAMED_ABOVE]
+    return [*parts, _outliers(tuple(far))] if far else parts
+
+
+def _foreseen(outcomes: tuple[Outcomes, ...]) -> Table:
+    """How many of the starts and of the failures were foreseen, a column for each method."""
+    methods = list(dict.fromkeys(one.method for one in outcomes))
+    rows = []
+    for name, right, n in (
+        (_("starts foreseen"), "started_right", "started"),
+        (_("failures foreseen"), "failed_right", "failed"),
+    ):
+        for group in dict.fromkeys(one.group for one in outcomes):
+            own = {one.method: one for one in outcomes if one.group == group}
+            cells = [f"{getattr(own[m], right)}/{getattr(own[m], n)}" if m in own else "" for m in methods]
+            rows.append((name if group == "all" else "  " + word(group), *cells))
+    return Table([Column(_("started or not")), *(Column(word(one), "right") for one in methods)], rows)
 
 
 def _board(board: MemoryScores) -> list[Part]:
     parts: list[Part] = [
-        _scores(board.scores, word(board.protocol)),
+        _scores(board.scores, word(board.protocol), full=True),
         _starts(board.outcomes),
-        Paragraph(
-            _(
-                "80 % intervals of the bytes for KV cache hold {coverage} of {n} reported values; their width is "
-                "{mean} of the value on average, {median} in the median"
-            ).format(
-                coverage=_percent(board.interval.coverage, 0),
-                n=board.interval.n,
-                mean=_percent(board.interval.mean_width),
-                median=_percent(board.interval.median_width),
-            )
-        ),
+        _interval(board.interval),
     ]
     if board.intervals:
         parts.append(_intervals(board.intervals))
@@ -53,38 +71,37 @@ def _board(board: MemoryScores) -> list[Part]:
     return parts
 
 
+def _interval(found: Interval) -> Paragraph:
+    text = _(
+        "80 % intervals of the bytes for KV cache hold {coverage} of {n} reported values; their width is "
+        "{mean} of the value on average, {median} in the median"
+    )
+    return Paragraph(
+        text.format(
+            coverage=_percent(found.coverage, 0),
+            n=found.n,
+            mean=_percent(found.mean_width),
+            median=_percent(found.median_width),
+        )
+    )
+
+
 def _percent(value: float, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f} %"
 
 
-def _scores(scores: tuple[Score, ...], title: str) -> Table:
-    columns = [
-        Column(_("predicted")),
-        Column(_("records")),
-        Column(_("by")),
-        Column("n", "right"),
-        Column(_("sources"), "right"),
-        Column(_("median error"), "right"),
-        Column("p90", "right"),
-        Column(_("worst"), "right"),
-        Column(_("bias"), "right"),
-    ]
-    rows = [
-        (
-            word(one.quantity),
-            word(one.group),
-            word(one.method),
-            f"{one.n}" if one.claims else _("{n} (few)").format(n=one.n),
-            f"{one.sources}",
-            _percent(one.median, 2),
-            _percent(one.p90),
-            _percent(one.worst),
-            f"{100 * one.bias:+.1f} %",
-        )
-        for one in scores
-    ]
-    strong = frozenset(index for index, one in enumerate(scores) if one.method == "narrows")
-    return Table(columns, rows, title=title, strong=strong)
+def _scores(scores: tuple[Score, ...], title: str, full: bool = False) -> Table:
+    groups = []
+    for quantity, own in groupby(scores, key=lambda one: one.quantity):
+        # a name of its own for all of them, so that the others stand as parts of it
+        lines = lines_of(list(own))
+        groups += [("", [_named(line, quantity) for line in lines])]
+    return board_table(_("predicted"), groups, title, digits=2, sources=True, bias=full, worst=full)
+
+
+def _named(line: Line, quantity: str) -> Line:
+    name = word(quantity) if line.ours.group == "all" else "  " + line.name
+    return msgspec.structs.replace(line, name=name)
 
 
 def _starts(outcomes: tuple[Outcomes, ...]) -> Table:

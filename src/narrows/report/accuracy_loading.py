@@ -7,39 +7,52 @@ from narrows.accuracy.loading import LoadingScores
 from narrows.answers.accuracy_loading import LoadingAccuracy
 from narrows.report.console import Column, Paragraph, Part, Table
 from narrows.report.i18n import _, say
+from narrows.report.scoreboard import board_table, left_out, lines_of, more, unit
 from narrows.report.words import word
 from narrows.units import seconds
 
-_SHOWN = 12
+_SHOWN, _FEW = 12, 5
+"""Cases that are farthest off: in full, and on the first screen."""
 
 
-def loading_accuracy_report(answer: LoadingAccuracy) -> list[Part]:
-    """All parts: the scoreboard first, then what it rests on."""
+def loading_accuracy_report(answer: LoadingAccuracy, full: bool = False) -> list[Part]:
+    """The few rows that tell most, each with its baselines; full: every board, and what they rest on."""
     moved = sum(board.scores[0].n for board in answer.scoreboards)
-    parts: list[Part] = [
-        Paragraph(
-            _("Loading times against {moved} of {records} public records").format(moved=moved, records=answer.records),
-            "heading",
-        )
-    ]
+    heading = _("Loading times against {moved} of {records} public records").format(moved=moved, records=answer.records)
+    parts: list[Part] = [Paragraph(heading, "heading"), unit()]
     for board in answer.scoreboards:
-        parts += _board(board)
-    parts.append(Paragraph(_("Left out"), "heading"))
-    parts += [
-        Paragraph(f"· {len(one.records)}: {say(one.reason)} ({', '.join(one.records)})", "dim")
-        for one in answer.left_out
-    ]
-    parts += [Paragraph("· " + say(text), "dim") for text in answer.assumptions]
+        parts += _board(board) if full else _first(board)
+    parts += left_out([(one.reason, one.records) for one in answer.left_out], full, names=True)
+    if full:
+        parts += [Paragraph("· " + say(text), "dim") for text in answer.assumptions]
+    else:
+        parts.append(more())
     return parts
+
+
+def _first(board: LoadingScores) -> list[Part]:
+    loaders = [one for one in board.groups if one.group.startswith("loader:")]
+    return [
+        _scores((*board.scores, *board.per_source), word(board.protocol)),
+        _interval(board.interval),
+        Paragraph(""),
+        _scores(board.starts, _("After loading: profile, compile and capture")),
+        _interval(board.starts_interval),
+        Paragraph(""),
+        _scores(tuple(loaders), _("By loader")),
+        _cases(board.outliers[:_FEW], _("Farthest off")),
+    ]
 
 
 def _board(board: LoadingScores) -> list[Part]:
     return [
-        _scores((*board.scores, *board.per_source), word(board.protocol)),
+        _scores((*board.scores, *board.per_source), word(board.protocol), full=True),
         _interval(board.interval),
-        _scores(board.starts, _("After loading: profile, compile and capture")),
+        Paragraph(""),
+        _scores(board.starts, _("After loading: profile, compile and capture"), full=True),
         _interval(board.starts_interval),
-        _scores(board.groups, _("By storage and loader")),
+        Paragraph(""),
+        _scores(board.groups, _("By storage and loader"), full=True),
         _cases(board.concurrency, _("The concurrency law on a published table, from its smallest concurrency")),
         _cases(board.outliers[:_SHOWN], _("Farthest off")),
     ]
@@ -60,31 +73,9 @@ def _interval(found: Interval) -> Paragraph:
     )
 
 
-def _scores(scores: tuple[Score, ...], title: str) -> Table:
-    columns = [
-        Column(_("records")),
-        Column(_("by")),
-        Column("n", "right"),
-        Column(_("sources"), "right"),
-        Column(_("median error"), "right"),
-        Column("p90", "right"),
-        Column(_("worst"), "right"),
-        Column(_("bias"), "right"),
-    ]
-    rows = [
-        (
-            word(one.group),
-            word(one.method),
-            f"{one.n}" if one.claims else _("{n} (few)").format(n=one.n),
-            f"{one.sources}",
-            f"{100 * one.median:.1f} %",
-            f"{100 * one.p90:.0f} %",
-            f"{100 * one.worst:.0f} %",
-            f"{100 * one.bias:+.0f} %",
-        )
-        for one in scores
-    ]
-    return Table(columns, rows, title, frozenset(i for i, one in enumerate(scores) if one.method == "narrows"))
+def _scores(scores: tuple[Score, ...], title: str, full: bool = False) -> Table:
+    groups = [("", lines_of(scores))]
+    return board_table(_("records"), groups, title, sources=True, bias=full, worst=full)
 
 
 def _cases(cases: tuple[Outlier, ...], title: str) -> Table:

@@ -27,6 +27,8 @@ _FONTS = {
 # Okabe and Ito (2008): told apart with any colour vision.
 ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#999999"
+MIST = "#A6D9F7"
+"""Sky blue made paler: of areas, where without colour it would look like the orange beside it."""
 INK, FAINT = "#222222", "#666666"
 
 
@@ -62,10 +64,27 @@ def themed(chart: Any) -> Any:
     )
 
 
-def label(text: str, longest: int = 60) -> str:
-    """Text from outside (names of models and devices) made safe to draw: printable, and no longer than fits."""
+def label(text: str, longest: int = 60, tail: int = 0) -> str:
+    """Text from outside (names of models and devices) made safe to draw: printable, and no longer than fits.
+
+    tail: characters at its end that stay, where they tell it from others.
+    """
     printable = "".join(char if char.isprintable() else "?" for char in text)
-    return printable if len(printable) <= longest else printable[: longest - 1] + "…"
+    if len(printable) <= longest:
+        return printable
+    return printable[: longest - 1 - tail] + "…" + printable[len(printable) - tail :]
+
+
+def wrapped(text: str, size: float, width: float) -> list[str]:
+    """A text in lines that are not wider than that many pixels at a font size, broken at spaces."""
+    lines = [""]
+    for piece in text.split():
+        longer = f"{lines[-1]} {piece}".strip()
+        if lines[-1] and text_width(longer, size) > width:
+            lines.append(piece)
+        else:
+            lines[-1] = longer
+    return lines
 
 
 def text_width(text: str, size: float) -> float:

@@ -96,7 +96,12 @@ def _print(console, parts: Sequence[Part]) -> None:  # type: ignore[no-untyped-d
 
     for part in parts:
         if isinstance(part, Table):
-            console.print(_table(part))
+            if part.title:
+                console.print(RichText(part.title, style="bold"))
+            if _width(part) <= console.width:
+                console.print(_table(part))
+            else:
+                _print_narrow(console, part)
         elif isinstance(part, Bars):
             for line in _bars(part, console.width):
                 console.print(line, no_wrap=True, overflow="crop")
@@ -110,9 +115,7 @@ def _table(part: Table):  # type: ignore[no-untyped-def]
     from rich.table import Table as RichTable
     from rich.text import Text as RichText
 
-    table = RichTable(
-        title=part.title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold"
-    )
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(part.columns):
         # headings break at spaces only, and the first column, which names the row, not at all
         longest = max((cell_len(word) for word in column.heading.split()), default=1)
@@ -122,6 +125,28 @@ def _table(part: Table):  # type: ignore[no-untyped-def]
     for index, row in enumerate(part.rows):
         table.add_row(*(RichText(cell) for cell in row), style="bold" if index in part.strong else None)
     return table
+
+
+def _width(part: Table) -> int:
+    """Characters of a table with every heading and every cell in one line."""
+    from rich.cells import cell_len
+
+    cells = zip(*([column.heading for column in part.columns], *part.rows), strict=True)
+    return 1 + sum(max(cell_len(cell) for cell in column) for column in cells) + 3 * (len(part.columns) - 1) + 1
+
+
+def _print_narrow(console, part: Table) -> None:  # type: ignore[no-untyped-def]
+    """A table that is wider than the terminal, laid out anew."""
+    from rich.text import Text as RichText
+
+    from narrows.report.tables import lines
+
+    console.print()
+    headings, numbers = [one.heading for one in part.columns], [one.align == "right" for one in part.columns]
+    for line in lines(headings, numbers, part.rows, console.width):
+        style = "dim" if line.below else "bold" if line.row is None or line.row in part.strong else ""
+        console.print(RichText(line.text, style=style), no_wrap=True, overflow="ignore", crop=False)
+    console.print()
 
 
 def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
@@ -141,12 +166,8 @@ def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
         )
     )
     most = max([part.limit, *(sum(s.value for s in segments) for _, segments, _ in part.rows)])
-    key = RichText("  ")
-    for index, label in enumerate(labels):
-        fill, colour = _FILLS[index % len(_FILLS)]
-        key.append(fill, style=colour).append(f" {label}   ")
     if len(labels) > 1:
-        yield key
+        yield from _key(labels, width)
     for label, segments, note in part.rows:
         if not segments:
             yield RichText("  " + label, style="bold")
@@ -165,3 +186,18 @@ def _bars(part: Bars, width: int):  # type: ignore[no-untyped-def]
             drawn = mark
         line.append(" " * (room - drawn) + " " + note)
         yield line
+
+
+def _key(labels: Sequence[str], width: int):  # type: ignore[no-untyped-def]
+    """Which fill stands for what, in lines that fit."""
+    from rich.cells import cell_len
+    from rich.text import Text as RichText
+
+    key = RichText("  ")
+    for index, label in enumerate(labels):
+        fill, colour = _FILLS[index % len(_FILLS)]
+        if cell_len(key.plain) > 2 and cell_len(f"{key.plain}{fill} {label}") > width:
+            yield key
+            key = RichText("  ")
+        key.append(fill, style=colour).append(f" {label}   ")
+    yield key

@@ -9,12 +9,13 @@ from narrows.report.i18n import _, say
 from narrows.report.words import word
 from narrows.units import GIB, binary, count, decimal, gib, parameters, usd
 
-TERMS = ("weights", "kv_cache", "state", "activations", "graphs", "runtime")
+TERMS = ("weights", "kv_cache", "state", "activations", "graphs", "runtime", "others")
 
 
 def fit_report(answer: Fit) -> list[Part]:
     """All parts, in the order a person asks: does it fit, what fits, where do the bytes go, what would help."""
     parts: list[Part] = [Paragraph(_headline(answer), "heading")]
+    parts += [Paragraph(say(text), "bad") for text in answer.warnings]
     for one in answer.candidates:
         parts.append(
             Paragraph(f"{_label(one)}: {word(one.verdict)} — {say(one.reason)}", "good" if one.fits else "bad")
@@ -95,7 +96,8 @@ def _comparison(answer: Fit) -> Table:
 
 def _ledger(answer: Fit) -> Table:
     columns = [Column(_("GiB per device")), *(Column(_label(one), "right") for one in answer.candidates)]
-    names = [name for name in TERMS if name != "state" or any(one.terms.state for one in answer.candidates)]
+    rare = ("state", "others")
+    names = [name for name in TERMS if name not in rare or any(getattr(one.terms, name) for one in answer.candidates)]
     rows = []
     for name in (*names, "free", "unclaimed", "usable"):
         label = word(name)
@@ -106,8 +108,16 @@ def _ledger(answer: Fit) -> Table:
         if name == "unclaimed":
             shares = "/".join(dict.fromkeys(f"{one.gpu_memory_utilization:g}" for one in answer.candidates))
             label = _("unclaimed (utilization {share})").format(share=shares)
-        rows.append((label, *(f"{getattr(one.terms, name) / GIB:.2f}" for one in answer.candidates)))
+        rows.append((label, *(_size(one, name) for one in answer.candidates)))
     return Table(columns, rows, strong=frozenset({len(rows) - 1}))
+
+
+def _size(one: Candidate, name: str) -> str:
+    """GiB of a term; of graphs with the interval that drivers make."""
+    size, graphs = f"{getattr(one.terms, name) / GIB:.2f}", one.cuda_graphs
+    if name != "graphs" or graphs.low is None or graphs.high is None:
+        return size
+    return f"{size} ({graphs.low / GIB:.2f}–{graphs.high / GIB:.2f})"
 
 
 def _engine(one: Candidate) -> list[Part]:

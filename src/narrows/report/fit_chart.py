@@ -12,13 +12,14 @@ from narrows.report.charts import (
     GREEN,
     GREY,
     INK,
+    MIST,
     ORANGE,
     PURPLE,
-    SKY,
     VERMILLION,
     label,
     plotting,
     themed,
+    wrapped,
 )
 from narrows.report.i18n import _
 from narrows.report.words import word
@@ -27,16 +28,20 @@ from narrows.units import GIB, count, usd
 # From the floor up: what is there from the start lies below, and the KV cache on top, so that its growth is the
 # growth of the bar and what overshoots the budget is the KV cache.
 TERMS = (
+    ("others", FAINT),
     ("weights", BLUE),
     ("runtime", GREY),
     ("graphs", GREEN),
-    ("activations", SKY),
+    ("activations", MIST),
     ("state", PURPLE),
     ("kv_cache", ORANGE),
 )
-_ON_DARK = ("weights", "graphs")
-_STEP, _HEIGHT, _GUTTER = 66, 310, 104
-"""Pixels: from bar to bar, height of a panel, and room to the right of the bars for what the lines mean."""
+_ON_DARK = ("others", "weights", "graphs")
+_STEPS, _HEIGHT, _GUTTER = {1: 112, 2: 84}, 310, 104
+"""Pixels: from bar to bar by how many panels there are (else `_STEP`), height of a panel, and room to the right of the
+bars for what the lines mean."""
+_STEP, _BETWEEN, _AXIS, _TITLE = 66, 18, 45, 17
+"""Pixels: from bar to bar, between panels, for the y axis; and the size of the title's letters."""
 _LINE, _HEAD = 13, 34
 """Pixels: height of a line of small text; room over the highest bar or line for two of them: text that left the panel
 would push that panel's title up, out of line with its neighbours'."""
@@ -56,16 +61,35 @@ def fit_chart(answer: Fit) -> Any:
     largest = max(max(one.terms.usable, *(moment.used for moment in one.growth)) for one in answer.candidates)
     top = largest / GIB * _HEIGHT / (_HEIGHT - _HEAD)
     notes = max(len(_notes(one)) for one in answer.candidates)
-    panels = [_panel(alt, one, shown, top, notes) for one in answer.candidates]
-    title = _("{model}, {length} tokens per sequence: memory of one device from idle to peak").format(
-        model=label(answer.model.name), length=count(answer.model.length)
-    )
+    step = _STEPS.get(len(answer.candidates), _STEP)
+    panels = [_panel(alt, one, shown, top, notes, step) for one in answer.candidates]
     columns = 2 if len(panels) == 4 else min(3, len(panels))
-    chart = alt.concat(*panels, columns=columns, spacing={"row": 34, "column": 18}, title=title)
+    wide = max(len(one.growth) for one in answer.candidates) * step + _GUTTER
+    room = columns * (wide + _AXIS + _BETWEEN) - _BETWEEN
+    title = alt.TitleParams(
+        text=wrapped(_headline(answer, min(60, int(room / (0.62 * _TITLE)))), _TITLE, room),
+        subtitle=_("memory of one device from idle to peak, in GiB"),
+        lineHeight=_TITLE + 5,
+    )
+    chart = alt.concat(*panels, columns=columns, spacing={"row": 34, "column": _BETWEEN}, title=title)
     return themed(chart.resolve_scale(color="shared"))
 
 
-def _panel(alt: Any, one: Candidate, shown: list[str], top: float, notes: int) -> Any:
+def _headline(answer: Fit, longest: int) -> str:
+    """What was asked, and where it fits; of one alone its own title says that."""
+    fitting = sum(one.fits for one in answer.candidates)
+    asked = _("{model}, {length} tokens per sequence")
+    if len(answer.candidates) > 1:
+        asked = _("{model}, {length} tokens per sequence: {n} of {all} fit")
+    return asked.format(
+        model=label(answer.model.name, longest),
+        length=count(answer.model.length),
+        n=fitting,
+        all=len(answer.candidates),
+    )
+
+
+def _panel(alt: Any, one: Candidate, shown: list[str], top: float, notes: int, step: int) -> Any:
     limits = ((one.terms.usable - one.terms.unclaimed) / GIB, one.terms.usable / GIB)
     moments = [word(moment.name) for moment in one.growth]
     segments = [row for moment in one.growth for row in _segments(moment, shown)]
@@ -93,10 +117,10 @@ def _panel(alt: Any, one: Candidate, shown: list[str], top: float, notes: int) -
         _band(alt, limits, scale),
         bars.encode(x=x, y=y, y2="top:Q", color=colour, tooltip=tooltip),
         *_figures(alt, segments, limits, x, scale, top),
-        *_lines(alt, limits, scale, _STEP * len(moments)),
+        *_lines(alt, limits, scale, step * len(moments)),
         *_totals(alt, one, limits, x, scale, top),
     ]
-    return alt.layer(*layers).properties(width=_STEP * len(moments), height=_HEIGHT, title=_title(alt, one, notes))
+    return alt.layer(*layers).properties(width=step * len(moments), height=_HEIGHT, title=_title(alt, one, notes, step))
 
 
 def _segments(moment: Moment, shown: list[str]) -> list[dict[str, Any]]:
@@ -208,7 +232,7 @@ def _notes(one: Candidate) -> list[str]:
     return lines
 
 
-def _title(alt: Any, one: Candidate, notes: int) -> Any:
+def _title(alt: Any, one: Candidate, notes: int, step: int) -> Any:
     name = label(one.gpu_name.split(" ", 1)[-1], 38)  # without the vendor
     lines = _notes(one)
     return alt.TitleParams(
@@ -219,7 +243,7 @@ def _title(alt: Any, one: Candidate, notes: int) -> Any:
         lineHeight=18,
         subtitleFontSize=12,
         offset=12,
-        limit=_STEP * len(one.growth) + _GUTTER,
+        limit=step * len(one.growth) + _GUTTER,
     )
 
 

@@ -207,11 +207,14 @@ def _inside(box: Box, width: float, height: float) -> bool:
     return box.left >= 2 and box.right <= width - 2 and box.top >= 2 and box.bottom <= height - 2
 
 
-def crossed(frame: Frame, box: Box, roofs: Sequence[Roof]) -> bool:
-    """Whether a roof, or the ridge line of the first, runs through the box. Roofs only rise, so their ends decide."""
+def crossed(frame: Frame, box: Box, roofs: Sequence[Roof], ridge: bool = True) -> bool:
+    """Whether a roof, or (`ridge`) the ridge line of the first, runs through the box.
+
+    Roofs only rise, so their ends decide.
+    """
     for roof in roofs:
         left, right = frame.roof(roof, box.left), frame.roof(roof, box.right)
         if right < box.bottom and left > box.top:
             return True
-    ridge = frame.x(roofs[0].ridge)
-    return box.left < ridge < box.right and box.bottom > frame.roof(roofs[0], ridge)
+    at = frame.x(roofs[0].ridge)
+    return ridge and box.left < at < box.right and box.bottom > frame.roof(roofs[0], at)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.answers.load_types import Load, LoadStage
-from narrows.report.charts import BLUE, FAINT, GREY, INK, ORANGE, label, plotting, text_width, themed
+from narrows.report.charts import BLUE, FAINT, INK, ORANGE, label, plotting, text_width, themed, wrapped
 from narrows.report.i18n import _
 from narrows.report.load import stage_name
 from narrows.units import bandwidth, decimal, seconds
 
 _ROW, _WIDTH = 36, 660
 """Pixels: from bar to bar, and of the drawing."""
-_SMALL = 11
+_SMALL, _TITLE = 11, 17
+PALE = "#C4C4C4"
+"""Of stages that move nothing: paler than the narrow one without colour too."""
 
 
 def load_chart(answer: Load) -> Any:
@@ -38,11 +40,15 @@ def load_chart(answer: Load) -> Any:
         scale=alt.Scale(domain=names, paddingInner=0.45, paddingOuter=0.2),
         axis=alt.Axis(title=None, ticks=False, domain=False, labelColor=INK, labelFontSize=12, labelLimit=260),
     )
-    x = alt.X("begin:Q", scale=scale, axis=alt.Axis(title=_("seconds after process start"), tickCount=8, grid=True))
+    x = alt.X(
+        "begin:Q",
+        scale=scale,
+        axis=alt.Axis(title=_("seconds after process start"), tickCount=8, grid=True, labelFlush=False),
+    )
     kinds = [_("moves weights"), _("moves none"), _("narrow stage")]
     colour = alt.Color(
         "kind:N",
-        scale=alt.Scale(domain=kinds, range=[BLUE, GREY, ORANGE]),
+        scale=alt.Scale(domain=kinds, range=[BLUE, PALE, ORANGE]),
         sort=kinds,
         legend=alt.Legend(title=None, orient="top", direction="horizontal", offset=8),
     )
@@ -54,15 +60,21 @@ def load_chart(answer: Load) -> Any:
         chosen = [row for row in rows if row["before"] == before]
         if chosen:
             mark = {"align": "right", "dx": -6} if before else {"align": "left", "dx": 6}
-            text = alt.Chart(alt.Data(values=chosen)).mark_text(fontSize=_SMALL, color=INK, baseline="middle", **mark)
             at = "begin:Q" if before else "end:Q"
-            layers.append(text.encode(x=alt.X(at, scale=scale), y=y, text="note:N"))
-    total = _("{model}: first answer after {total}").format(
-        model=label(answer.model.name, 44), total=seconds(answer.total.value)
+            for narrow in (True, False):
+                rows_of = [row for row in chosen if row["narrow"] == narrow]
+                if rows_of:
+                    look = {"fontSize": _SMALL, "color": INK, "baseline": "middle", **mark}
+                    look |= {"fontWeight": "bold"} if narrow else {}
+                    text = alt.Chart(alt.Data(values=rows_of)).mark_text(**look)
+                    layers.append(text.encode(x=alt.X(at, scale=scale), y=y, text="note:N"))
+    total = _("{model}: first answer after {total}; the narrow stage is: {stage}").format(
+        model=label(answer.model.name, 60),
+        total=seconds(answer.total.value),
+        stage=stage_name(answer.narrow_stage),
     )
-    chart = alt.layer(*layers).properties(
-        width=_WIDTH, height=_ROW * len(rows), title=alt.TitleParams(total, subtitle=_subtitle(answer))
-    )
+    title = alt.TitleParams(wrapped(total, _TITLE, _WIDTH + 100), subtitle=_subtitle(answer), lineHeight=_TITLE + 5)
+    chart = alt.layer(*layers).properties(width=_WIDTH, height=_ROW * len(rows), title=title)
     return themed(chart).configure_axis(
         labelColor=FAINT, titleColor=FAINT, labelFontSize=11, titleFontSize=11, titleFontWeight="normal",
         grid=False, gridColor="#EEEEEE",
@@ -77,10 +89,10 @@ def _subtitle(answer: Load) -> list[str]:
         gpu=label(answer.gpu_name if answer.ranks == 1 else f"{answer.ranks} × {answer.gpu_name}", 50),
         loader=_(answer.loader_name),
     )
-    narrow = _("80 % between {low} and {high}; the narrow stage is: {stage}").format(
-        low=seconds(low), high=seconds(high), stage=stage_name(answer.narrow_stage)
+    sure = _("80 % between {low} and {high}; behind each bar its own such interval").format(
+        low=seconds(low), high=seconds(high)
     )
-    return [way, narrow]
+    return [*wrapped(way, 12, _WIDTH + 100), sure]
 
 
 def _row(one: LoadStage) -> dict[str, Any]:
@@ -92,7 +104,8 @@ def _row(one: LoadStage) -> dict[str, Any]:
     return {
         "stage": stage_name(one.name),
         "begin": one.begins,
-        "end": one.begins + one.time.value,
+        "end": one.ends,
         "kind": kind,
+        "narrow": one.narrow,
         "note": " · ".join(parts),
     }

@@ -115,7 +115,7 @@ def _memory(answer: MachineMeasured) -> Table:
         columns += [Column(word(name), "right"), Column(_("spread"), "right")]
     by = {(one.working_set, one.operation): one for one in answer.bandwidths if one.threads != 1}
     rows = []
-    for size in sorted({one.working_set for one in answer.bandwidths}):
+    for size in sorted({one.working_set for one in by.values()}):
         cells = [binary(size, 0)]
         for name in names:
             found = by.get((size, name))

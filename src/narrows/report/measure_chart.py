@@ -7,12 +7,14 @@ from typing import Any
 
 from narrows.answers.measure import MachineMeasured
 from narrows.measure.compute import BYTES
-from narrows.report.charts import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, VERMILLION, label, plotting, themed
+from narrows.report.charts import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, VERMILLION, label, plotting, themed, wrapped
 from narrows.report.i18n import _
+from narrows.report.roofline_axes import pixel
+from narrows.report.sweep_chart import spread
 from narrows.roofline import Roof
 from narrows.units import bandwidth, binary, count, rate
 
-_WIDTH, _HEIGHT = 760, 440
+_WIDTH, _HEIGHT, _TITLE, _LINE = 760, 440, 17, 14
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
 
 
@@ -37,16 +39,21 @@ def machine_chart(answer: MachineMeasured) -> Any:
         legend=alt.Legend(title=None, orient="top"),
     )
     layers = [
-        *_caches(alt, answer, x, y, low, high, scale),
-        *_roofs(alt, answer, x, y, colour, low, high, scale),
+        *_caches(alt, answer, x, y, (low, high), (bottom, top), scale),
+        *_roofs(alt, answer, x, y, colour, (low, high), (bottom, top), scale),
         *_paper(alt, answer, x, y, low, high, scale),
         *_products(alt, answer, x, y, colour, scale),
     ]
-    heading = _("{name}, measured: {bandwidth} from memory").format(
-        name=label(answer.name), bandwidth=bandwidth(answer.bandwidth.value)
+    best = max(answer.peaks, key=lambda one: one.flops.value)
+    heading = _("{name} reaches {peak} in {precision}, and {bandwidth} from memory").format(
+        name=label(answer.name, 60),
+        peak=rate(best.flops.value),
+        precision=best.precision,
+        bandwidth=bandwidth(answer.bandwidth.value),
     )
-    under = _("matrix products by rows, weights out of the caches; lines: the measured roof of each precision")
-    chart = alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT, title={"text": heading, "subtitle": under})
+    under = _("marks: matrix products of few to many rows, whose weights no cache holds; lines: the measured roofs")
+    title = alt.TitleParams(wrapped(heading, _TITLE, _WIDTH + 40), subtitle=under, lineHeight=_TITLE + 5)
+    chart = alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT, title=title)
     return themed(chart)
 
 
@@ -62,29 +69,62 @@ def _line(roof: Roof, low: float, high: float, scale: float, **more: Any) -> lis
 
 
 def _roofs(
-    alt: Any, answer: MachineMeasured, x: Any, y: Any, colour: Any, low: float, high: float, scale: float
+    alt: Any,
+    answer: MachineMeasured,
+    x: Any,
+    y: Any,
+    colour: Any,
+    across: tuple[float, float],
+    up: tuple[float, float],
+    scale: float,
 ) -> list[Any]:
+    low, high = across
     rows = [
         row
         for one in answer.peaks
         for row in _line(Roof(one.flops.value, answer.bandwidth.value), low, high, scale, precision=one.precision)
     ]
     lines = alt.Chart(alt.Data(values=rows)).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour)
+    # behind the plot, where no line runs through them: peaks that are nearly alike have their names one over the other
+    wanted = [_HEIGHT * (1 - math.log(one.flops.value / up[0]) / math.log(up[1] / up[0])) for one in answer.peaks]
     ends = [
-        {"x": high, "y": one.flops.value / scale, "text": f"{one.precision} {rate(one.flops.value)}"}
-        for one in answer.peaks
+        {
+            "x": _WIDTH + 2,
+            "x2": _WIDTH + 12,
+            "at": _WIDTH + 15,
+            "y": end,
+            "y2": place,
+            "text": f"{one.precision} {rate(one.flops.value)}",
+        }
+        for one, end, place in zip(answer.peaks, wanted, spread(wanted, _LINE, _LINE, _HEIGHT), strict=True)
     ]
-    texts = alt.Chart(alt.Data(values=ends)).mark_text(align="right", baseline="bottom", dx=-4, dy=-3, color=INK)
-    return [lines, texts.encode(x=x, y=y, text="text:N")]
+    data = alt.Chart(alt.Data(values=ends))
+    y, y2 = pixel(alt.Y, "y:Q"), pixel(alt.Y, "y2:Q")
+    leaders = data.mark_rule(color=FAINT, strokeWidth=0.8).encode(x=pixel(alt.X, "x:Q"), x2="x2:Q", y=y, y2="y2:Q")
+    texts = data.mark_text(align="left", baseline="middle", color=INK)
+    return [lines, leaders, texts.encode(x=pixel(alt.X, "at:Q"), y=y2, text="text:N")]
 
 
-def _caches(alt: Any, answer: MachineMeasured, x: Any, y: Any, low: float, high: float, scale: float) -> list[Any]:
-    """Reading from working sets that caches hold: thin slopes, only those a tenth faster than the next larger set."""
+def _caches(
+    alt: Any,
+    answer: MachineMeasured,
+    x: Any,
+    y: Any,
+    across: tuple[float, float],
+    up: tuple[float, float],
+    scale: float,
+) -> list[Any]:
+    """Reading from working sets that caches hold: thin slopes, only those a quarter faster than the next larger set.
+
+    Each is named along itself: across, up: what the axes span.
+    """
+    low, high = across
+    turn = math.atan(_HEIGHT / math.log(up[1] / up[0]) / (_WIDTH / math.log(high / low)))
     peak = max(one.flops.value for one in answer.peaks)
     reads = sorted((one for one in answer.bandwidths if one.operation == "read"), key=lambda one: -one.working_set)
     kept, last = [], answer.bandwidth.value
     for one in reads:
-        if one.bandwidth.value > 1.25 * last:
+        if one.bandwidth.value > 1.25 * last and peak > 3 * low * one.bandwidth.value:  # else no slope to be seen
             kept.append(one)
             last = one.bandwidth.value
     layers = []
@@ -97,7 +137,9 @@ def _caches(alt: Any, answer: MachineMeasured, x: Any, y: Any, low: float, high:
         )
         text = f"{binary(one.working_set, 0)}: {bandwidth(one.bandwidth.value)}"
         at = [{"x": low, "y": roof.attainable(low) / scale, "text": text}]
-        mark = alt.Chart(alt.Data(values=at)).mark_text(align="left", baseline="top", dx=10, dy=3, color=FAINT)
+        mark = alt.Chart(alt.Data(values=at)).mark_text(
+            align="left", baseline="bottom", dx=16, dy=-2, angle=360 - math.degrees(turn), color=FAINT
+        )
         layers.append(mark.encode(x=x, y=y, text="text:N"))
     return layers
 
@@ -128,7 +170,7 @@ def _products(alt: Any, answer: MachineMeasured, x: Any, y: Any, colour: Any, sc
                 "x": 2 * one.m * one.k * one.n / moved,
                 "y": one.flops.value / scale,
                 "precision": one.precision,
-                "shape": f"{one.k}×{one.n}",
+                "shape": _("weights {k} × {n}").format(k=one.k, n=one.n),
                 "text": text,
             }
         )

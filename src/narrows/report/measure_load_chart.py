@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.answers.measure_load_types import LoadMeasured
-from narrows.report.charts import BLUE, FAINT, INK, ORANGE, plotting, themed
+from narrows.report.charts import BLUE, INK, ORANGE, plotting, themed
 from narrows.report.i18n import _
 from narrows.report.measure_load import measured_stage
 from narrows.units import bandwidth, decimal, seconds
@@ -36,8 +36,14 @@ def loading_chart(answer: LoadMeasured) -> Any:
             )
     names = [one.loader for one in answer.loaders]
     top = max(row["high"] for row in rows) * 1.6
-    x = alt.X("time:Q", scale=alt.Scale(domain=[0, top], nice=False), axis=alt.Axis(title=_("seconds"), tickCount=8))
-    y = alt.Y("loader:N", sort=names, axis=alt.Axis(title=None, ticks=False, domain=False, labelColor=INK))
+    x = alt.X(
+        "time:Q",
+        scale=alt.Scale(domain=[0, top], nice=False),
+        axis=alt.Axis(title=_("seconds"), tickCount=8, labelFlush=False),
+    )
+    y = alt.Y(
+        "loader:N", sort=names, axis=alt.Axis(title=None, ticks=False, domain=False, labelColor=INK, labelFontSize=12)
+    )
     offset = alt.YOffset("kind:N", sort=[measured, predicted])
     colour = alt.Color(
         "kind:N",
@@ -52,11 +58,17 @@ def loading_chart(answer: LoadMeasured) -> Any:
             x=alt.X("high:Q"), y=y, yOffset=offset, text="note:N"
         ),
     ]
-    title = _("{size} loaded: measured and predicted").format(size=decimal(answer.bytes))
+    shown = next((one for one in answer.loaders if one.loader == answer.loader), answer.loaders[0])
+    title = _("{size} loaded with {loader}: {measured} measured, {predicted} predicted").format(
+        size=decimal(answer.bytes),
+        loader=shown.loader,
+        measured=seconds(shown.time.value),
+        predicted=seconds(shown.predicted.value),
+    )
     subtitle = _("bars: medians of {pairs} rounds; lines: 80 % of the runs; the storage varied ×{times}").format(
         pairs=answer.pairs, times=f"{answer.varied:.1f}"
     )
     chart = alt.layer(*layers).properties(
         width=660, height=46 * len(names), title=alt.TitleParams(title, subtitle=[subtitle])
     )
-    return themed(chart).configure_axis(labelColor=FAINT, titleColor=FAINT, grid=False)
+    return themed(chart)

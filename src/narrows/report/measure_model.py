@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.answers.measure_model import DRIFT, ModelMeasured, PointMeasured
+from narrows.answers.measure_model import DRIFT, KernelChange, ModelMeasured, PointMeasured
 from narrows.report.console import Column, Paragraph, Part, Table
 from narrows.report.i18n import _, say
 from narrows.report.measure import spread
@@ -14,12 +14,16 @@ def decoder_report(answer: ModelMeasured) -> list[Part]:
     """How well prediction and measurement agree, then every point."""
     parts: list[Part] = [Paragraph(_headline(answer), "heading"), *_verdict(answer)]
     for precision in dict.fromkeys(one.precision for one in answer.points):
-        parts.append(_table(precision, [one for one in answer.points if one.precision == precision]))
+        changes = [one for one in answer.kernel_changes if one.precision == precision]
+        parts.append(_table(precision, [one for one in answer.points if one.precision == precision], changes))
+        parts += [Paragraph("* " + _change(one)) for one in changes]
     for turn in answer.turning:
         parts.append(
             Paragraph(
                 _("{precision}: decode turns compute-bound at a batch of {measured}; predicted {predicted}").format(
-                    precision=turn.precision, measured=_rows(turn.measured), predicted=_rows(turn.predicted)
+                    precision=turn.precision,
+                    measured=_rows(turn.measured, turn.measured_bound),
+                    predicted=_rows(turn.predicted, turn.predicted_bound),
                 )
             )
         )
@@ -28,8 +32,27 @@ def decoder_report(answer: ModelMeasured) -> list[Part]:
     return parts
 
 
-def _rows(rows: float | None) -> str:
-    return _("none of these") if rows is None else f"{rows:.0f}"
+def _change(one: KernelChange) -> str:
+    return _(
+        "{phase}: from {fewer} to {more} rows the library changes the kernel of its products: the step takes "
+        "{measured} times as long, {predicted} times by this machine's own curve, though arithmetic and traffic ask "
+        "for {roof}; growth is counted within one kernel"
+    ).format(
+        phase=word(one.phase),
+        fewer=count(one.fewer),
+        more=count(one.more),
+        measured=f"{one.measured:.2f}",
+        predicted=f"{one.predicted:.2f}",
+        roof=f"{one.roof:.2f}",
+    )
+
+
+def _rows(rows: float | None, bound: str | None) -> str:
+    if rows is not None:
+        return f"{rows:.0f}"
+    if bound is None:
+        return _("none of these")
+    return _("none of these, which are all {bound}").format(bound=word(bound))
 
 
 def _headline(answer: ModelMeasured) -> str:
@@ -61,7 +84,8 @@ def _verdict(answer: ModelMeasured) -> list[Part]:
     return parts
 
 
-def _table(precision: str, points: list[PointMeasured]) -> Table:
+def _table(precision: str, points: list[PointMeasured], changes: list[KernelChange]) -> Table:
+    changed = {(one.phase, one.more) for one in changes}
     columns = [
         Column(precision),
         Column(_("batch"), "right"),
@@ -71,6 +95,7 @@ def _table(precision: str, points: list[PointMeasured]) -> Table:
         Column(_("predicted"), "right"),
         Column(_("error"), "right"),
         Column(_("most of it")),
+        Column(_("of its roof"), "right"),
         Column(_("predicted verdict")),
         Column(_("observed")),
     ]
@@ -82,14 +107,21 @@ def _table(precision: str, points: list[PointMeasured]) -> Table:
             seconds(one.measured.value),
             spread(one.measured),
             seconds(one.predicted.value),
-            f"{100 * one.error:+.0f} %",
+            f"{round(100 * one.error):+d} %",
             _most(one),
+            f"{100 * one.reached:.0f} %",
             word(one.bound) + ("" if one.separation >= 3 else " ~"),
-            "–" if one.observed.bound is None else word(one.observed.bound),
+            ("–" if one.observed.bound is None else word(one.observed.bound))
+            + (" *" if (one.phase, rows_of(one)) in changed else ""),
         )
         for one in points
     ]
     return Table(columns, rows)
+
+
+def rows_of(one: PointMeasured) -> int:
+    """Rows that the step multiplies its weights with."""
+    return one.batch * (one.length if one.phase == "prefill" else 1)
 
 
 def _most(one: PointMeasured) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from narrows.answers.measure_model import ModelMeasured
 from narrows.report.charts import BLUE, FAINT, GREEN, INK, VERMILLION, label, plotting, themed
 from narrows.report.i18n import _
+from narrows.report.sweep_chart import ticks
 from narrows.report.words import word
 from narrows.units import count, parameters, seconds
 
@@ -30,8 +31,9 @@ def decoder_chart(answer: ModelMeasured) -> Any:
         for one in answer.points
     ]
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    x = alt.X("x:Q", scale=scale, axis=alt.Axis(title=_("measured seconds (log scale)"), format="~g", tickCount=5))
-    y = alt.Y("y:Q", scale=scale, axis=alt.Axis(title=_("predicted seconds (log scale)"), format="~g", tickCount=5))
+    marks = ticks(low, high)
+    x = alt.X("x:Q", scale=scale, axis=alt.Axis(title=_("measured seconds (log scale)"), format="~g", values=marks))
+    y = alt.Y("y:Q", scale=scale, axis=alt.Axis(title=_("predicted seconds (log scale)"), format="~g", values=marks))
     band = [{"x": at, "low": at / 1.2, "high": at * 1.2} for at in (low, high)]
     area = alt.Chart(alt.Data(values=band)).mark_area(color=FAINT, opacity=0.12, clip=True)
     line = alt.Chart(alt.Data(values=[{"x": at, "y": at} for at in (low, high)])).mark_line(color=INK, strokeWidth=1)
@@ -46,7 +48,11 @@ def decoder_chart(answer: ModelMeasured) -> Any:
         x=x,
         y=y,
         color=colour,
-        shape=alt.Shape("phase:N", legend=alt.Legend(title=None, orient="top")),
+        shape=alt.Shape(
+            "phase:N",
+            scale=alt.Scale(domain=[word("prefill"), word("decode")], range=["circle", "diamond"]),
+            legend=alt.Legend(title=None, orient="top"),
+        ),
         tooltip=[alt.Tooltip("text:N", title=" "), alt.Tooltip("error:N", title="  ")],
     )
     layers = [area.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"), line.encode(x=x, y=y), points]

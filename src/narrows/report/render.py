@@ -26,10 +26,10 @@ _REPORTS = {
 }
 
 
-def parts_of(answer: Printed) -> list[Part]:
-    """The report of an answer, in parts."""
+def parts_of(answer: Printed, **how: bool) -> list[Part]:
+    """The report of an answer, in parts. how: what this report can be told, such as `full=True`."""
     module, function = _REPORTS[type(answer).__name__]
-    parts: list[Part] = getattr(import_module(module), function)(answer)
+    parts: list[Part] = getattr(import_module(module), function)(answer, **how)
     return parts
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from narrows.report.charts import FAINT, INK, ORANGE, SKY
+from narrows.report.charts import BLUE, FAINT, INK, VERMILLION
 from narrows.report.i18n import _
 from narrows.report.labels import SIZE, Box, Frame, Label
 from narrows.roofline import Roof
@@ -71,9 +71,9 @@ def _scaled(channel: Any, field: str, alt: Any, low: float, high: float, title: 
 def regions(alt: Any, frame: Frame, x: Any, below: float, above: float) -> list[Any]:
     """Left of the lowest ridge point and right of the highest, lightly shaded."""
     layers = []
-    for low, high, colour in ((frame.low[0], below, SKY), (above, frame.high[0], ORANGE)):
+    for low, high, colour in ((frame.low[0], below, BLUE), (above, frame.high[0], VERMILLION)):
         data = alt.Data(values=[{"x": low, "x2": high}])
-        layers.append(alt.Chart(data).mark_rect(color=colour, opacity=0.13).encode(x=x, x2="x2:Q"))
+        layers.append(alt.Chart(data).mark_rect(color=colour, opacity=0.09).encode(x=x, x2="x2:Q"))
     return layers
 
 

@@ -140,17 +140,42 @@ def step_layout(one: Bounds) -> StepLayout:
     ]
     wanted.sort(key=lambda pair: len(pair[1].text), reverse=True)
     wanted += [(phase, _spot(group)) for phase, group in groups]
+    taken = [*marks, *trail], [*(note.box for note in notes), *around]
     found = arrange(
         frame.width,
         frame.height,
         [spot for _phase, spot in wanted],
-        [*marks, *trail],
-        [*(note.box for note in notes), *around],
+        *taken,
         lambda box: crossed(frame, box, list(roofs.values())),
         farthest=FARTHEST,
     )
+    found |= _over_the_ridge(frame, roofs, [spot for _phase, spot in wanted], len(wanted) - len(groups), found, taken)
     labels = {phase: tuple(found[i] for i in sorted(found) if wanted[i][0] == phase) for phase in PHASES}
     return StepLayout(frame, roofs, dots, wholes, labels, tuple(notes), slope, tuple(around), gaps)
+
+
+def _over_the_ridge(
+    frame: Frame,
+    roofs: dict[str, Roof],
+    spots: Sequence[Spot],
+    wholes: int,
+    found: dict[int, Label],
+    taken: tuple[list[Box], list[Box]],
+) -> dict[int, Label]:
+    """Whole phases that found no place: their names may stand on the thin line of the ridge point, not go unsaid."""
+    missing = [i for i in range(wholes) if i not in found]
+    marks, texts = taken
+    texts = [*texts, *(label.box for label in found.values())]
+    marks = [*marks, *(spot.mark for i, spot in enumerate(spots) if i not in missing)]
+    placed = arrange(
+        frame.width,
+        frame.height,
+        [spots[i] for i in missing],
+        marks,
+        texts,
+        lambda box: crossed(frame, box, list(roofs.values()), ridge=False),
+    )
+    return {missing[i]: label for i, label in placed.items()}
 
 
 def _roofs(ridges: Sequence[Ridge], first: str) -> dict[str, Roof]:

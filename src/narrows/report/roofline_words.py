@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from narrows.answers.roofline.types import Bounds, Spending
+from narrows.report.charts import label as cut
 from narrows.report.i18n import _
 from narrows.roofline.timed import Cause
 
@@ -58,6 +59,11 @@ def label(one: Bounds) -> str:
     name = short if one.count == 1 else f"{one.count} × {short}"
     split = "".join(f" {flag}{n}" for flag, n in (("TP", one.tensor_parallel), ("PP", one.pipeline_parallel)) if n > 1)
     return f"{name}{split} {one.quantization or one.precision}"
+
+
+def short(one: Bounds, longest: int = 40) -> str:
+    """A deployment in at most so many characters, what tells it from others of its device at the end."""
+    return cut(label(one), longest, len(one.quantization or one.precision) + 1)
 
 
 def least(value: float) -> str:

@@ -8,17 +8,17 @@ import msgspec
 
 from narrows.answers.roofline.types import Bounds, Phase, Roofline, Spending
 from narrows.report import charts
-from narrows.report.charts import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, text_width
+from narrows.report.charts import BLUE, FAINT, GREEN, GREY, INK, MIST, ORANGE, PURPLE, VERMILLION, text_width
 from narrows.report.i18n import _
 from narrows.report.roofline_axes import pixel
-from narrows.report.roofline_words import SMALL, SPENT, label, phase_word, spent_word
+from narrows.report.roofline_words import SMALL, SPENT, phase_word, short, spent_word
 from narrows.units import count, seconds
 
 COLOURS: dict[Spending, str] = {
     "weights": BLUE,
     "kv_cache": ORANGE,
     "state": GREEN,
-    "activations": SKY,
+    "activations": MIST,
     "compute": VERMILLION,
     "interconnect": PURPLE,
     "overhead": GREY,
@@ -48,7 +48,7 @@ def spending_rows(answer: Roofline) -> list[Row]:
     rows = []
     for name, heading in headings.items():
         rows.append(Row(heading))
-        rows += [Row(charts.label(label(one), 40), getattr(one.phases, name)) for one in candidates]
+        rows += [Row(short(one), getattr(one.phases, name)) for one in candidates]
     return rows
 
 
@@ -58,7 +58,7 @@ def spending_chart(answer: Roofline, width: int, title: Any = None) -> Any:
     rows = spending_rows(answer)
     left = 12 + max(text_width(row.text, _SIZE) for row in rows if row.phase is not None)
     times = [_time(row.phase) for row in rows if row.phase is not None]
-    room = width - left - 10 - max(text_width(text, _SIZE) for text in times)
+    room = width - left - 14 - 1.05 * max(text_width(text, _SIZE) for text in times)
     shown = [name for name in SPENT if any(one.spending[name] > 0 for one in _phases(answer.candidates))]
     # what nobody can see in any bar needs no name
     named = [
@@ -97,19 +97,44 @@ def spending_chart(answer: Roofline, width: int, title: Any = None) -> Any:
             look = {"align": "right"} if bar else {"align": "left", "fontWeight": "bold"}
             text = alt.Chart(alt.Data(values=chosen)).mark_text(baseline="middle", fontSize=_SIZE, color=INK, **look)
             layers.append(text.encode(x=x, y=y, text="text:N"))
-    ends = [
-        {"x": left + room + 8, "y": _ROW * i + _BAR / 2, "text": _time(row.phase)}
-        for i, row in enumerate(rows)
-        if row.phase is not None
-    ]
-    text = alt.Chart(alt.Data(values=ends)).mark_text(align="left", baseline="middle", fontSize=_SIZE, color=FAINT)
-    layers.append(text.encode(x=x, y=y, text="text:N"))
+    best = {id(phase) for phase in fastest(answer.candidates)}
+    for first in (True, False):
+        ends = [
+            {"x": left + room + 8, "y": _ROW * i + _BAR / 2, "text": _time(row.phase)}
+            for i, row in enumerate(rows)
+            if row.phase is not None and (id(row.phase) in best) == first
+        ]
+        look = {"color": INK, "fontWeight": "bold"} if first else {"color": FAINT}
+        if ends:
+            text = alt.Chart(alt.Data(values=ends)).mark_text(align="left", baseline="middle", fontSize=_SIZE, **look)
+            layers.append(text.encode(x=x, y=y, text="text:N"))
     chart = alt.layer(*layers).properties(width=width, height=_ROW * len(rows) - (_ROW - _BAR))
     return chart if title is None else chart.properties(title=title)
 
 
 def _phases(candidates: tuple[Bounds, ...]) -> list[Phase]:
     return [phase for one in candidates for phase in (one.phases.prefill, one.phases.decode)]
+
+
+def fastest(candidates: tuple[Bounds, ...]) -> list[Phase]:
+    """Of several deployments, the prefill and the decode that take least."""
+    if len(candidates) == 1:
+        return []
+    prefills, decodes = [one.phases.prefill for one in candidates], [one.phases.decode for one in candidates]
+    return [min(phases, key=lambda one: one.time.value) for phases in (prefills, decodes)]
+
+
+def spending_note(answer: Roofline) -> str:
+    """What the bars of several deployments say together: who is fastest."""
+    names = {id(phase): short(one) for one in answer.candidates for phase in (one.phases.prefill, one.phases.decode)}
+    prefill, decode = fastest(answer.candidates)
+    first, second = names[id(prefill)], names[id(decode)]
+    times = {"prefill_time": seconds(prefill.time.value), "decode_time": seconds(decode.time.value)}
+    if first == second:
+        return _("Fastest: {name} (prefill {prefill_time}, decode {decode_time})").format(name=first, **times)
+    return _("Fastest: prefill on {prefill} ({prefill_time}), decode on {decode} ({decode_time})").format(
+        prefill=first, decode=second, **times
+    )
 
 
 def _time(phase: Phase) -> str:
@@ -144,14 +169,22 @@ def _segments(
     return rows
 
 
+def _holds(segment: dict[str, Any], text: str) -> bool:
+    """Whether a text is the longest that a segment has room for."""
+    room = segment["x2"] - segment["x"] - 6
+    whole = f"{segment['cause']} {segment['share']}"
+    return text_width(text, 11) < room and (text == whole or text_width(whole, 11) >= room)
+
+
 def _figures(alt: Any, segments: list[dict[str, Any]]) -> list[Any]:
-    """Percents inside the segments that have room for them."""
+    """Inside the segments that have room: what it is and its percents, or the percents alone."""
     layers = []
     for dark in (True, False):
         rows = [
-            {"x": (one["x"] + one["x2"]) / 2, "y": (one["y"] + one["y2"]) / 2, "text": one["share"]}
+            {"x": (one["x"] + one["x2"]) / 2, "y": (one["y"] + one["y2"]) / 2, "text": text}
             for one in segments
-            if (one["code"] in _ON_DARK) == dark and one["x2"] - one["x"] > text_width(one["share"], 11) + 6
+            for text in [f"{one['cause']} {one['share']}", one["share"]]
+            if (one["code"] in _ON_DARK) == dark and _holds(one, text)
         ]
         if rows:
             text = alt.Chart(alt.Data(values=rows)).mark_text(

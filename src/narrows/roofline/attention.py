@@ -40,6 +40,10 @@ MEASURED_WIDTH = 256
 """Elements of a key and a value together in what the laws were fitted on: heads of 128."""
 ACTIVATION_BYTES = 2
 """Queries and outputs are 16 bits wide, whatever the cache is."""
+LARGE_CACHE, LONG_PROMPT = 64e6, 1024
+"""Bytes of cache that a decode reads, new tokens of a prompt: below, launches decide more than attention does."""
+SMALL = "small"
+"""Before `.low` and `.high` of what is below, among the values of a law."""
 LATENT_SPREAD = (0.5, 2.0)
 """Multiples of the predicted time: what is said of a kernel by the law of another one."""
 
@@ -59,6 +63,25 @@ def attention_law(operator: Operator, devices: Sequence[str], engine: str = "") 
     low, high = LATENT_SPREAD
     basis = f"assumed: many heads on one KV head stand for absorbed MLA; {found.basis}"
     return msgspec.structs.replace(found, low=min(low, found.low), high=max(high, found.high), n=0, basis=basis)
+
+
+def spread(operator: Operator, law: Law) -> tuple[float, float]:
+    """Multiples of the time between which 80 % lie: of small attention those that the law has for it.
+
+    Of arrays of shapes, those of large ones.
+    """
+    shape = _shape(operator)
+    if f"{SMALL}.low" not in law.values or hasattr(shape.keys, "__len__"):
+        return law.low, law.high
+    few = shape.queries / shape.sequences < LONG_PROMPT if shape.phase == "prefill" else _read(shape) < LARGE_CACHE
+    if not few:
+        return law.low, law.high
+    low, high = law.values[f"{SMALL}.low"], law.values[f"{SMALL}.high"]
+    return (min(low, law.low), max(high, law.high)) if shape.latent else (low, high)
+
+
+def _read(shape: AttentionShape) -> Any:
+    return shape.keys * shape.kv_heads * (shape.key_dim + shape.value_dim) * shape.kv_bits / 8
 
 
 def kind_of(shape: AttentionShape, precision: str) -> str:

@@ -23,6 +23,8 @@ OWN = {"vllm": "custom", "sglang": "custom", "tensorrt-llm": "trtllm"}
 """Engine → the library of its own all-reduce; that of TensorRT-LLM was measured apart, SGLang brings vLLM's."""
 CUSTOM_LIMIT = 8 * 2**20
 """Largest message of the all-reduce that vLLM and SGLang bring with them (max_size of CustomAllreduce, vLLM 0.4 on)."""
+PEERS = 0.8
+"""Share of a PCIe link that cards reach which reach each other: what plain rooflines take."""
 CUSTOM_RANKS = (2, 4, 6, 8)
 """Ranks that it supports; more than two must all reach each other by NVLink or Infinity Fabric."""
 
@@ -49,6 +51,8 @@ def host_decides(device: Accelerator, ranks: int) -> bool:
 
     More than two cards on PCIe talk through switches, or across processors without reaching each other: between two
     hosts of L40S it differs by 3 × at 4 ranks, 8 × at 8 (table of aiconfigurator; prompts of TensorRT-LLM's overview).
+    Which host it is, nobody says, so that the geometric mean is taken of both: the measured one, whose cards do not
+    reach each other, and one where they share the link at `PEERS`; the interval holds both.
     """
     return ranks > 2 and link_of(device, ranks).kind == "PCIe"
 
@@ -148,7 +152,14 @@ def _by(library: str, op: str, ranks: int, message: Any, device: Accelerator, li
             alpha = alpha ** (1 - share) * curves[many].alpha ** share
         wired = link.kind == "PCIe" and (found != device.id or host_decides(device, ranks))
         row = _law(op, library, "PCIe") if wired else _interval(found == device.id)
-        return NetworkTime(time, time - alpha, alpha, library, found == device.id, row.low, row.high)
+        if not host_decides(device, ranks):
+            return NetworkTime(time, time - alpha, alpha, library, found == device.id, row.low, row.high)
+        joined = alpha + message * traffic(op, ranks) / (PEERS * link.bandwidth)
+        share = (joined / time) ** 0.5
+        least = float(share.min()) if hasattr(message, "__len__") else min(share, 1.0)
+        time = time * share
+        low, high = min(row.low, least), max(row.high, 1 / least)
+        return NetworkTime(time, time - alpha, alpha, library, False, low, high)
     try:
         row = _law(op, library, link.kind)
     except KeyError:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from narrows.calibration.laws import Law, law
 from narrows.deployment import Deployment
+from narrows.roofline import attention, elementwise
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.attention import attention_law, attention_time
 from narrows.roofline.collectives import collective_time
@@ -48,6 +49,12 @@ KINDS: dict[type, tuple[LawTime, LawOf]] = {
     Scan: (scan_time, scan_law),
     Elementwise: (elementwise_time, _elementwise_law),
 }
+
+SPREADS: dict[type, Callable[[Operator, Law], tuple[float, float]]] = {
+    AttentionShape: attention.spread,
+    Elementwise: elementwise.spread,
+}
+"""Intervals that depend on more than the law was looked up by."""
 
 
 class Cost(NamedTuple):
@@ -138,7 +145,8 @@ class Costs:
             time, compute, memory, overhead = gemm_time(operator, self.device, law, by_vectors=self.by_vectors)
         else:
             time, compute, memory, overhead = time_of(operator, self.device, law)
-        return Cost(time, compute, memory, 0.0, overhead, law.low, law.high)
+        low, high = SPREADS[type(shape)](operator, law) if type(shape) in SPREADS else (law.low, law.high)
+        return Cost(time, compute, memory, 0.0, overhead, low, high)
 
     def borrowed(self, operator: Operator) -> bool:
         """Whether the law of an operator is assumed, or of a wider class of devices than that of whole steps.

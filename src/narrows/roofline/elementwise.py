@@ -54,3 +54,9 @@ def elementwise_time(operator: Operator, device: Accelerator, law: Law) -> Parts
     overhead = value[f"{kind}.t0"] * slower
     time = overhead + joined(2.0, memory, work)
     return Parts(time, 0.0 * memory, memory, time - memory)
+
+
+def spread(operator: Operator, law: Law) -> tuple[float, float]:
+    """Multiples of the time between which 80 % lie: those of the operator's kind where the law has such."""
+    kind = KINDS.get(operator.name.rpartition(".")[2], OTHER)
+    return law.values.get(f"{kind}.low", law.low), law.values.get(f"{kind}.high", law.high)

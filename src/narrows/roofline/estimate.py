@@ -107,12 +107,10 @@ class Estimator:
         What the device does meanwhile is hidden: nothing done to it would help, so that all is overhead.
         """
         launches = self.costs.launches
-        count = sum(one.operator.count for one in found.operators)
-        host = launches.seconds(batch, count) if launches is not None else 0.0
-        if launches is None or not host:
+        if launches is None or not launches.apart(batch):
             return found
-        law = launches.law
-        count = 0 if launches.layers else count
+        count = sum(one.operator.count for one in found.operators)
+        host, law = launches.seconds(count), launches.law
         low, high = max(found.low, law.low * host), max(found.high, law.high * host)
         if host <= found.time:
             return structs.replace(found, low=low, high=high, launched=count)

@@ -45,6 +45,13 @@ def experts_law(operator: Operator, devices: Sequence[str], engine: str = "") ->
     return law("experts", "experts", devices, format_of(_shape(operator)), engine)
 
 
+BLOCK_BITS = 8 + 32 / 128**2
+"""Bits of an FP8 weight with 4 bytes of scale per block of 128 × 128."""
+NEAR = 1e-3
+"""One scale per tensor makes less than this (and is rounded), one per column 0.004 to 0.03: four bytes per 1,024 to
+8,192 inputs."""
+FINE_BITS = 8.1
+"""From here on scales are finer than a column's: MXFP8 has 8.25."""
 MARLIN_BELOW = 9.0
 """Compute capability below which engines run experts with weights of few bits by Marlin (vLLM's `select_mxfp4_moe`,
 `CompressedTensorsWNA16MarlinMoEMethod`)."""
@@ -65,13 +72,14 @@ def marlin_law(found: Law, operator: Operator, device: Accelerator) -> Law:
 
 
 def format_of(shape: Experts) -> str:
-    """What the kernel multiplies: `bf16`, `fp8` (a scale per column or tensor), `fp8 blocks`, `fp4`, or `w4a16`
-    (weights of few bits, activations of 16).
+    """What the kernel multiplies: `bf16`, `fp8` (a scale per column or tensor, also weights of fewer bits that meet
+    activations of 8), `fp8 blocks`, `fp4`, or `w4a16` (weights of few bits, activations of 16).
     """
     if shape.activation_bits >= 16:
         return "bf16" if shape.weight_bits >= 16 else "w4a16"
     if shape.activation_bits >= 8:
-        return "fp8 blocks" if shape.weight_bits > 8 else "fp8"
+        blocks = abs(shape.weight_bits - BLOCK_BITS) < NEAR or shape.weight_bits > FINE_BITS
+        return "fp8 blocks" if blocks else "fp8"
     return "fp4"
 
 
@@ -126,13 +134,15 @@ def experts_time(
 MOST_TRITON = 512
 """Width of gate and up together up to which vLLM leaves experts to Triton (`_valid_deep_gemm`)."""
 TRITON_RANKS = 8
-"""Ranks from which on it does so too, since 0.12 (vllm-project/vllm#29346)."""
+"""Ranks from which on it does so too, from 0.12 on (vllm-project/vllm#29346)."""
 
 
 def padding(deployment: Deployment, shape: Experts) -> int:
     """Rows that each expert of a rank is filled up to by the kernel that the engine takes; 0: none without rows."""
     padded = deployment.engine.experts_padded_to
-    if not padded or format_of(shape) != "fp8 blocks" or deployment.tensor_parallel >= TRITON_RANKS:
+    if not padded or format_of(shape) != "fp8 blocks":
+        return 0
+    if deployment.tensor_parallel >= TRITON_RANKS and not deployment.engine.version.startswith("0.11"):
         return 0
     newest = memory_family(deployment.accelerator) == "HBM" and architecture(deployment.accelerator) in DEEP_GEMM
     return padded if newest and (shape.matrices - 1) * shape.intermediate > MOST_TRITON else 0

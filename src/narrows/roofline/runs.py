@@ -7,7 +7,7 @@ from typing import Any
 
 from narrows.deployment import Deployment
 from narrows.engines.support import Support, What, support
-from narrows.models.mixers import Chain, CrossAttention, LatentAttention, Parallel
+from narrows.models.mixers import Chain, CrossAttention, GatedDeltaNet, LatentAttention, Parallel
 from narrows.precision import UNQUANTIZED, Scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.step.arithmetic import of_scheme, plain
@@ -18,13 +18,14 @@ def format_of(scheme: Scheme) -> tuple[What, str] | None:
     """What engines call weights stored so, and how people do; None where nothing is asked: unquantized, or rare."""
     if scheme is UNQUANTIZED:
         return None
-    from narrows.precision.floats import Fp8Block, Fp8Scaled, Nvfp4
+    from narrows.precision.floats import Fp8Block, Fp8Scaled, Mxfp4, Nvfp4
     from narrows.precision.integers import Awq, Gptq, Int8Scaled
 
     known: tuple[tuple[type[Scheme], tuple[What, str]], ...] = (
         (Fp8Block, ("fp8", "FP8")),
         (Fp8Scaled, ("fp8", "FP8")),
         (Nvfp4, ("nvfp4", "NVFP4")),
+        (Mxfp4, ("mxfp4", "MXFP4")),
         (Int8Scaled, ("int8", "INT8")),
         (Awq, ("awq", "AWQ")),
         (Gptq, ("gptq", "GPTQ")),
@@ -96,7 +97,7 @@ def weights_refused(deployment: Deployment) -> bool:
 
 
 def _cache(deployment: Deployment) -> Iterator[Text]:
-    if deployment.kv.bits >= 16 or deployment.model.precision.dtype == deployment.kv:
+    if deployment.kv.bits >= 16:
         return
     engine, device = deployment.engine, deployment.accelerator
     found = support(engine, "fp8 kv", device)
@@ -141,9 +142,13 @@ def multiplied(deployment: Deployment) -> bool:
 def able(deployment: Deployment, what: What) -> bool:
     """Whether the engine is known to serve the model so on this device: `speculative decoding`, `prefix caching`.
 
-    Neither with encoder-decoders (vLLM's compatibility matrix of features).
+    Neither with encoder-decoders (vLLM's compatibility matrix of features). Of drafts that are refused the state of a
+    recurrence has to be taken back, for which vLLM has a kernel for gated delta rules (gdn_attn) alone.
     """
-    if any(isinstance(part, CrossAttention) for layer, _ in deployment.model.kinds for part in _parts(layer.mixer)):
+    parts = [part for layer, _ in deployment.model.kinds for part in _parts(layer.mixer)]
+    if any(isinstance(part, CrossAttention) for part in parts):
+        return False
+    if what == "speculative decoding" and any(part.state() and not isinstance(part, GatedDeltaNet) for part in parts):
         return False
     found = support(deployment.engine, what, deployment.accelerator)
     return found is not None and found.way in ("native", "plugin")

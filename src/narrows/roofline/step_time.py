@@ -206,7 +206,7 @@ class StepTime:
                 total += count * self.costs(operator).time
                 launched += count
         launches = self.costs.launches
-        return max(total, launches.seconds(batch, launched)) if launches else total
+        return max(total, launches.seconds(launched)) if launches and launches.apart(batch) else total
 
     def mixed(self, decodes: int, context: int, prefills: Sequence[Chunk] = ()) -> float:
         """Seconds of a step of `decodes` sequences with `context` cached tokens in all, beside pieces of prompts.
@@ -252,7 +252,7 @@ class StepTime:
                 total += times * self.costs(operator).time
                 launched += times
         launches = self.costs.launches
-        return larger(total, launches.seconds(batch, launched)) if launches else total
+        return larger(total, launches.seconds(launched) * launches.apart(batch)) if launches else total
 
     def line(self, batch: int) -> Line:
         """Decode of `batch` sequences as straight pieces in context, up to the longest the deployment serves."""

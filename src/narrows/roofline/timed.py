@@ -45,8 +45,8 @@ class StepEstimate(msgspec.Struct, frozen=True):
 
     time: seconds of the whole step; low, high: 80 % interval. shares: cause → seconds; they add up to `time`.
     bound: the cause with the largest share. basis: which law of whole steps holds, in words; empty: none. launched:
-    kernels that the host launches one by one, for want of a graph; 0: none, or layers as a whole. Where that takes
-    longer than the device does, the step waits for launches, and all of it is overhead.
+    kernels that the host launches one by one, for want of a graph; 0: none. Where that takes longer than the device
+    does, the step waits for launches, and all of it is overhead.
     """
 
     operators: tuple[Timed, ...]

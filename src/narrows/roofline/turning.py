@@ -123,7 +123,7 @@ def turning_points(steps: Served, load: Load) -> tuple[TurningPoint, ...]:
     if state_bytes(step):
         found.append(_state_batch(steps, load))
     launches = steps.costs.launches
-    if launches is not None and launches.seconds(Batch.decode(load.batch, load.context), 1):
+    if launches is not None and launches.apart(Batch.decode(load.batch, load.context)):
         found.append(_launches(steps, load))
     return (*found, _prefill_compute(steps, load))
 
@@ -159,7 +159,7 @@ def _launches(steps: Served, load: Load) -> TurningPoint:
 
     found = first(holds, MOST_BATCH, load.batch)
     if found is None:
-        text = Text("decode waits for the host's launches at every batch: whole CUDA graphs would spare them")
+        text = Text("decode waits for the host's launches at every batch: CUDA graphs would spare them")
         return TurningPoint("decode_launches", "batch", None, text)
     text = (
         Text("decode takes the device longer than the host's launches at every batch")

@@ -136,7 +136,7 @@ def roofline(
     pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
-        options = {name: value for name, value in pasted_options(pasted, notes).items() if name in asked}
+        options = {name: value for name, value in pasted_options(pasted, notes, notes).items() if name in asked}
         said = {**options, **said}
     wanted = {**asked, **said}
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
@@ -156,6 +156,9 @@ def roofline(
     walls: tuple[Generation, ...] = ()
     if generations:
         walls = memory_wall(first.model, first.options, load, tuple(device.id for device in devices))
+        notes.append(
+            Text("generations are compared as if {engine} ran on all of them", engine=first.deployment.engine.label)
+        )
     return Roofline(
         command=command,
         model=model_facts(spec, load.length, first.deployment.kv),
@@ -165,10 +168,20 @@ def roofline(
         **{name: getattr(found[0], name) for name in Bounds.__struct_fields__},
         others=tuple(found[1:]),
         generations=walls,
-        cautions=cautions(spec, [ask.deployment for ask in asks]),
+        cautions=(*_unsized(devices, wanted["memory"]), *cautions(spec, [ask.deployment for ask in asks])),
         assumptions=_assumptions(spec, asks, notes),
         sources=_sources(spec, asks, found),
     )
+
+
+def _unsized(devices: Sequence[Accelerator], memory: int | None) -> Iterator[Text]:
+    """That capacity was not checked, of host processors whose memory nobody said."""
+    for device in devices:
+        if device.is_cpu and memory is None:
+            yield Text(
+                "whether it fits was not checked: how much memory {gpu} has is not said (--memory says it)",
+                gpu=device.name,
+            )
 
 
 def _load(model: ModelSpec, wanted: dict[str, Any]) -> Load:
@@ -195,7 +208,10 @@ def _asks(
             length=load.length,
             most=base["max_length"],
         )
+    given = base["device_memory"]
     for device in devices:
+        # time needs no capacity: a host processor may have as much memory as it takes
+        base["device_memory"] = device.memory_bytes if device.is_cpu and given is None else given
         for name in dict.fromkeys(weights_in(one, wanted["engine"]) for one in wanted["precision"]) or [None]:
             spec, options = (model, base) if name is None else with_weights(model, base, name)
             one = deployed(spec, device, options)
@@ -235,7 +251,8 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
         found.append(
             Text(
                 "how more than two cards on PCIe reach each other is a matter of the host: two hosts of one card "
-                "differ by 3 to 8 times; measure yours"
+                "differ by 3 to 8 times; between them the geometric mean is taken, and the interval holds both; "
+                "measure yours"
             )
         )
     if first.deployment.pipeline_parallel > 1:
@@ -247,7 +264,8 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
     found += _links(asks)
     found += _launches(asks)
     found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
-    return tuple(dict.fromkeys(found))
+    first_said = cautions(model, [ask.deployment for ask in asks])
+    return tuple(text for text in dict.fromkeys(found) if text not in first_said)
 
 
 def _links(asks: Sequence[Ask]) -> Iterator[Text]:
@@ -279,35 +297,24 @@ def _launches(asks: Sequence[Ask]) -> Iterator[Text]:
         launches, step = ask.steps.costs.launches, Batch.decode(ask.load.batch, ask.load.context)
         if launches is None or not launches.apart(step):
             continue
-        law = launches.law
-        each, low, high = (seconds(law.values["each"] * by) for by in (1.0, law.low, law.high))
-        if launches.layers and launches.cut:
+        figures = {
+            "launches": ask.steps.estimate(step).launched,
+            "each": seconds(launches.law.values["each"]),
+            "low": seconds(launches.law.values["each"] * launches.law.low),
+            "high": seconds(launches.law.values["each"] * launches.law.high),
+        }
+        if launches.most:
             yield Text(
-                "graphs of {engine} are cut at attention, which the host launches: no step of decode takes less than "
-                "{least} ({each} per layer; hosts differ: {low} to {high})",
-                engine=ask.deployment.engine.label,
-                least=seconds(launches.seconds(step, 1)),
-                each=each,
-                low=low,
-                high=high,
-            )
-        elif launches.most:
-            yield Text(
-                "decode of more than {most} sequences is in no CUDA graph: the host launches it, which takes {least} "
-                "at least (hosts differ: {low} to {high} times)",
+                "decode of more than {most} sequences is no CUDA graph: the host launches its {launches} kernels one "
+                "by one, at {each} each (hosts differ: {low} to {high})",
                 most=launches.most,
-                least=seconds(launches.seconds(step, ask.steps.estimate(step).launched)),
-                low=f"{law.low:g}",
-                high=f"{law.high:g}",
+                **figures,
             )
         else:
             yield Text(
                 "without CUDA graphs the host launches the {launches} kernels of a decode step one by one, at {each} "
                 "each (hosts differ: {low} to {high}); the device waits where it is faster",
-                launches=ask.steps.estimate(step).launched,
-                each=each,
-                low=low,
-                high=high,
+                **figures,
             )
 
 

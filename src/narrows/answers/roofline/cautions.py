@@ -34,7 +34,7 @@ def cautions(model: ModelSpec, deployments: Sequence[Deployment]) -> tuple[Text,
                 architecture=model.architecture,
             )
         ] = None
-    found |= dict.fromkeys(text for one in deployments for text in (*wanting(one), *_too_much(one)))
+    found |= dict.fromkeys(text for one in deployments for text in (*wanting(one), *_too_much(one), *_too_long(one)))
     return tuple(found)
 
 
@@ -49,10 +49,22 @@ def _too_much(deployment: Deployment) -> Iterator[Text]:
         )
 
 
+def _too_long(deployment: Deployment) -> Iterator[Text]:
+    """What `deploy` assumes of a length beyond the model's limit."""
+    most = deployment.model.max_length
+    if most and deployment.max_length > most:
+        said = {"length": deployment.max_length, "limit": most}
+        yield from (text for text in deployment.assumptions if text.params == said)
+
+
+_WIDE = ("BF16", "F16", "F32")
+"""File types of llama.cpp that quantize nothing."""
+
+
 def unpacked(deployment: Deployment) -> Iterator[Text]:
     """That quantized weights are not multiplied as such, where they are not."""
     label = deployment.model.precision.label
-    if label and not multiplied(deployment):
+    if label and label not in _WIDE and not multiplied(deployment):
         yield Text(
             "weights stored as {label} are unpacked on {gpu} for products in {wide}: fewer bytes, as many FLOPs",
             label=label,
@@ -65,10 +77,10 @@ def reading(model: ModelSpec) -> Iterator[Text]:
     """What a prompt is to the model."""
     if encoded(model):
         yield Text("the prompt is what the encoder reads; the decoder starts with one token")
-    towers = [tower.name for tower in model.towers if tower.served and not tower.reads]
-    if towers:
-        yield Text(
-            "prompts are text alone, nothing is read by {towers}: pictures and sounds add tokens to the prompt and "
-            "work of their own",
-            towers=", ".join(towers),
-        )
+    for tower in model.towers:
+        if tower.served and not tower.reads:
+            yield Text(
+                "prompts are text alone: the {tower} reads nothing; what it reads adds tokens to the prompt, and work "
+                "of its own",
+                tower=Text(tower.name),
+            )

@@ -39,7 +39,7 @@ class Ridge(msgspec.Struct, frozen=True):
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """Prefill or decode on one device (all figures of one rank), and what bounds it.
+    """Prefill or decode, and what bounds it. Figures are of one rank; of a pipeline, of one rank of every stage.
 
     time: seconds; of prefill, until all chunks of the prompts are done; of decode, of one step. sequences, tokens:
     how many run, and their new tokens; context: tokens cached before. steps: engine steps that it takes. flops,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
-from narrows.models.mixers.base import linear
+from narrows.models.mixers.base import Stateless, linear
 from narrows.models.tensors import CacheRow, StateRow, Tensor
 
 INDEX_KEY = "index key"
@@ -15,7 +13,7 @@ PROMPT = "prompt"
 """The state row of a learned prompt's keys and values."""
 
 
-class Attention(msgspec.Struct, frozen=True, tag="attention"):
+class Attention(Stateless, frozen=True, tag="attention"):
     """Softmax attention with its own K and V: MHA, GQA or MQA, full or over a sliding window.
 
     window: tokens a query can see, itself included (None: all). output_gate: the query projection also makes a gate
@@ -116,7 +114,26 @@ class Attention(msgspec.Struct, frozen=True, tag="attention"):
         return [StateRow(PROMPT, 2 * self.kv_heads * self.head_dim * self.prompt, self.kv_heads)]
 
 
-class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
+class AroundAttention(Stateless, frozen=True):
+    """A mixer around softmax attention, from which it has its width and, unless it says otherwise, what it caches."""
+
+    attention: Attention
+
+    @property
+    def hidden(self) -> int:
+        """Width of the layer."""
+        return self.attention.hidden
+
+    def tensors(self) -> list[Tensor]:
+        """Those of the attention."""
+        return self.attention.tensors()
+
+    def cache(self) -> list[CacheRow]:
+        """The attention's."""
+        return self.attention.cache()
+
+
+class LatentAttention(Stateless, frozen=True, tag="mla"):
     """Multi-head latent attention (DeepSeek): caches one low-rank latent and one rotary key per token, for all heads.
 
     q_rank: rank of the query compression (None: a plain projection). nope, rope: rotary-free and rotary parts of the
@@ -183,7 +200,3 @@ class LatentAttention(msgspec.Struct, frozen=True, tag="mla"):
         """The latent, the rotary key and the indexer's key, once for all heads."""
         rows = [CacheRow("latent", 1, self.kv_rank, self.window), CacheRow("rotary key", 1, self.rope, self.window)]
         return [*rows, CacheRow(INDEX_KEY, 1, self.index_dim)] if self.index_heads else rows
-
-    def state(self) -> list[StateRow]:
-        """None."""
-        return []

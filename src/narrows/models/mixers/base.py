@@ -1,8 +1,22 @@
-"""What every mixer and feed-forward is built from: linear weights."""
+"""What mixers and feed-forwards are built from: linear weights, and what a mixer is that says no more of itself."""
 
 from __future__ import annotations
 
-from narrows.models.tensors import Tensor
+import msgspec
+
+from narrows.models.tensors import CacheRow, StateRow, Tensor
+
+
+class Stateless(msgspec.Struct, frozen=True):
+    """A mixer that caches no tokens and keeps no state, unless it says otherwise."""
+
+    def cache(self) -> list[CacheRow]:
+        """Nothing grows with length."""
+        return []
+
+    def state(self) -> list[StateRow]:
+        """None."""
+        return []
 
 
 def linear(

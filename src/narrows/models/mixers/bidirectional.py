@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from narrows.models.mixers.attention import Attention
-from narrows.models.mixers.base import linear
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.mixers.attention import AroundAttention
+from narrows.models.mixers.base import Stateless, linear
+from narrows.models.tensors import CacheRow, Tensor
 
 
-class Uncached(msgspec.Struct, frozen=True, tag="uncached"):
+class Uncached(AroundAttention, frozen=True, tag="uncached"):
     """Attention over the whole input at once (XLM): every step computes all keys and values anew."""
-
-    attention: Attention
-
-    @property
-    def hidden(self) -> int:
-        """Width of the layer."""
-        return self.attention.hidden
-
-    def tensors(self) -> list[Tensor]:
-        """Those of the attention."""
-        return self.attention.tensors()
 
     def cache(self) -> list[CacheRow]:
         """Nothing."""
         return []
 
-    def state(self) -> list[StateRow]:
-        """None."""
-        return []
 
-
-class RememberingAttention(msgspec.Struct, frozen=True, tag="remembering_attention"):
+class RememberingAttention(Stateless, frozen=True, tag="remembering_attention"):
     """XLNet's relative attention: it keeps the hidden states of earlier tokens and projects them anew each time.
 
     memory: tokens kept (None: all); keeps: whether any are.
@@ -58,7 +41,3 @@ class RememberingAttention(msgspec.Struct, frozen=True, tag="remembering_attenti
     def cache(self) -> list[CacheRow]:
         """The layer's input, once for all heads."""
         return [CacheRow("memory", 1, self.hidden, self.memory)] if self.keeps else []
-
-    def state(self) -> list[StateRow]:
-        """None."""
-        return []

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from narrows.models.mixers.attention import INDEX_KEY, Attention
-from narrows.models.mixers.base import linear
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.mixers.attention import INDEX_KEY, AroundAttention
+from narrows.models.mixers.base import Stateless, linear
+from narrows.models.tensors import CacheRow, Tensor
 
 
-class IndexedAttention(msgspec.Struct, frozen=True, tag="indexed_attention"):
+class IndexedAttention(AroundAttention, frozen=True, tag="indexed_attention"):
     """Attention to the blocks that an indexer picks; it caches one more key per token (MiniMax M3).
 
     index_heads, index_dim: of the indexer's queries; its key has one head. index_top_k: tokens in
     the blocks it picks (0: all).
     """
 
-    attention: Attention
     index_heads: int
     index_dim: int
     index_top_k: int = 0
-
-    @property
-    def hidden(self) -> int:
-        """Width of the layer."""
-        return self.attention.hidden
 
     def tensors(self) -> list[Tensor]:
         """Those of the attention, and the indexer, whole on every rank."""
@@ -39,12 +31,8 @@ class IndexedAttention(msgspec.Struct, frozen=True, tag="indexed_attention"):
         """The attention's, and the indexer's key."""
         return [*self.attention.cache(), CacheRow(INDEX_KEY, 1, self.index_dim)]
 
-    def state(self) -> list[StateRow]:
-        """None."""
-        return []
 
-
-class MixtureOfAttention(msgspec.Struct, frozen=True, tag="mixture_of_attention"):
+class MixtureOfAttention(Stateless, frozen=True, tag="mixture_of_attention"):
     """Queries and outputs are projected by `top_k` of `experts`; keys and values are shared (JetMoE)."""
 
     hidden: int
@@ -70,7 +58,3 @@ class MixtureOfAttention(msgspec.Struct, frozen=True, tag="mixture_of_attention"
     def cache(self) -> list[CacheRow]:
         """Keys and values, once for all experts."""
         return [CacheRow(name, self.kv_heads, self.head_dim) for name in ("keys", "values")]
-
-    def state(self) -> list[StateRow]:
-        """None."""
-        return []

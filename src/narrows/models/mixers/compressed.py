@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from narrows.models.mixers.base import linear
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.mixers.base import Stateless, linear
+from narrows.models.tensors import CacheRow, Tensor
 
 SHARED = "key and value"
 """The cache row of keys that are values too."""
 
 
-class CompressedAttention(msgspec.Struct, frozen=True, tag="csa"):
+class CompressedAttention(Stateless, frozen=True, tag="csa"):
     """One key per token, which is its value too, over a window; every `rate` tokens also become one lasting entry.
 
     rate: 0 where there is only the window. overlap: an entry is made of two windows of tokens, and an indexer with
@@ -89,7 +87,3 @@ class CompressedAttention(msgspec.Struct, frozen=True, tag="csa"):
         if self.overlap:
             rows.append(CacheRow(f"{name}: overlap", 1, 2 * width * self.rate, window=1, every=self.rate))
         return rows
-
-    def state(self) -> list[StateRow]:
-        """None."""
-        return []

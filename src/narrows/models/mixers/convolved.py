@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from narrows.models.mixers.attention import Attention
+from narrows.models.mixers.attention import AroundAttention
 from narrows.models.mixers.base import linear
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.tensors import StateRow, Tensor
 
 
-class ConvolvedAttention(msgspec.Struct, frozen=True, tag="convolved_attention"):
+class ConvolvedAttention(AroundAttention, frozen=True, tag="convolved_attention"):
     """Inkling's attention: keys, values, its output and the feed-forward's output each pass a short convolution.
 
     attention: what is cached, and the usual projections. conv: kernel width. relative: channels of the learned
@@ -18,17 +16,11 @@ class ConvolvedAttention(msgspec.Struct, frozen=True, tag="convolved_attention")
     are projected from the input, one per head.
     """
 
-    attention: Attention
     conv: int
     relative: int
     extent: int
     scaled: bool = False
     dynamic: bool = False
-
-    @property
-    def hidden(self) -> int:
-        """Width of the layer."""
-        return self.attention.hidden
 
     def tensors(self) -> list[Tensor]:
         """Those of the attention; kernels, kept in float32; relative positions."""
@@ -52,10 +44,6 @@ class ConvolvedAttention(msgspec.Struct, frozen=True, tag="convolved_attention")
             found.append(Tensor(f"conv.{part}", (hidden, 1, self.conv), "vector", format="float32"))
         return found
 
-    def cache(self) -> list[CacheRow]:
-        """The attention's."""
-        return self.attention.cache()
-
     def state(self) -> list[StateRow]:
         """The last `conv` inputs of the four convolutions, in float32."""
         own = self.attention
@@ -66,20 +54,14 @@ class ConvolvedAttention(msgspec.Struct, frozen=True, tag="convolved_attention")
         ]
 
 
-class CompressedConvolution(msgspec.Struct, frozen=True, tag="compressed_convolution"):
+class CompressedConvolution(AroundAttention, frozen=True, tag="compressed_convolution"):
     """ZAYA's compressed convolutional attention: queries and keys pass a depthwise and a grouped convolution.
 
     Half of every value comes from the token before. depthwise, grouped: kernel widths.
     """
 
-    attention: Attention
     depthwise: int
     grouped: int
-
-    @property
-    def hidden(self) -> int:
-        """Width of the layer."""
-        return self.attention.hidden
 
     @property
     def _channels(self) -> int:
@@ -104,10 +86,6 @@ class CompressedConvolution(msgspec.Struct, frozen=True, tag="compressed_convolu
             Tensor("attention.grouped.bias", (channels,), "vector", own.kv_heads),
             Tensor("attention.temperature", (own.kv_heads,), "vector", own.kv_heads),
         ]
-
-    def cache(self) -> list[CacheRow]:
-        """The attention's."""
-        return self.attention.cache()
 
     def state(self) -> list[StateRow]:
         """What both kernels look back on, and half of the values of the token before."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from narrows.models.mixers.base import linear
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.mixers.base import Stateless, linear
+from narrows.models.tensors import CacheRow, Tensor
 
 
-class CrossAttention(msgspec.Struct, frozen=True, tag="cross_attention"):
+class CrossAttention(Stateless, frozen=True, tag="cross_attention"):
     """Queries of the decoder against keys and values of an encoder's output.
 
     encoder: width of that output. qk_norm: an RMS norm of head_dim on queries and keys (Llama 3.2 Vision). key_bias:
@@ -56,7 +54,3 @@ class CrossAttention(msgspec.Struct, frozen=True, tag="cross_attention"):
             CacheRow(f"cross {side}", self.kv_heads, self.head_dim, encoder=True, fixed=self.tokens)
             for side in ("keys", "values")
         ]
-
-    def state(self) -> list[StateRow]:
-        """None without an input of the encoder."""
-        return []

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from narrows.models.mixers.base import linear
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.mixers.base import Stateless, linear
+from narrows.models.tensors import StateRow, Tensor
 
 
-class KimiDelta(msgspec.Struct, frozen=True, tag="kimi_delta"):
+class KimiDelta(Stateless, frozen=True, tag="kimi_delta"):
     """Kimi delta attention (Kimi Linear 2025): the gated delta rule with a decay for every channel.
 
     low_rank: its two gates go through `head_dim` channels (Kimi); else they are plain projections (Ling).
@@ -49,10 +47,6 @@ class KimiDelta(msgspec.Struct, frozen=True, tag="kimi_delta"):
             *linear(f"delta.{name}_up", width, rank, shards=self.heads),
         ]
 
-    def cache(self) -> list[CacheRow]:
-        """Nothing grows with length."""
-        return []
-
     def state(self) -> list[StateRow]:
         """The last `conv` inputs of q, k and v, and one square matrix per head."""
         width = self.heads * self.head_dim
@@ -62,7 +56,7 @@ class KimiDelta(msgspec.Struct, frozen=True, tag="kimi_delta"):
         ]
 
 
-class Lightning(msgspec.Struct, frozen=True, tag="lightning"):
+class Lightning(Stateless, frozen=True, tag="lightning"):
     """Lightning attention (MiniMax-01 2025): linear attention with a fixed decay per head and an output gate."""
 
     hidden: int
@@ -79,16 +73,12 @@ class Lightning(msgspec.Struct, frozen=True, tag="lightning"):
             *linear("lightning.out", self.hidden, width, shards=self.heads),
         ]
 
-    def cache(self) -> list[CacheRow]:
-        """Nothing grows with length."""
-        return []
-
     def state(self) -> list[StateRow]:
         """One square matrix per head."""
         return [StateRow("recurrent", self.heads * self.head_dim**2, self.heads, "float32")]
 
 
-class ShortConvolution(msgspec.Struct, frozen=True, tag="short_convolution"):
+class ShortConvolution(Stateless, frozen=True, tag="short_convolution"):
     """A gated convolution over the last `conv` tokens (LFM2)."""
 
     hidden: int
@@ -106,10 +96,6 @@ class ShortConvolution(msgspec.Struct, frozen=True, tag="short_convolution"):
         if self.bias:
             found.append(Tensor("conv.conv.bias", (hidden,), "vector", hidden))
         return found
-
-    def cache(self) -> list[CacheRow]:
-        """Nothing grows with length."""
-        return []
 
     def state(self) -> list[StateRow]:
         """The last `conv` inputs of every channel."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from narrows.models.mixers.base import linear
-from narrows.models.tensors import CacheRow, StateRow, Tensor
+from narrows.models.mixers.base import Stateless, linear
+from narrows.models.tensors import StateRow, Tensor
 
 
-class GatedRecurrence(msgspec.Struct, frozen=True, tag="rg_lru"):
+class GatedRecurrence(Stateless, frozen=True, tag="rg_lru"):
     """Real-gated linear recurrent unit behind a short convolution (Griffin, De et al. 2024; RecurrentGemma).
 
     width: channels of the recurrence, in `heads` blocks with two square gates each; conv: kernel width.
@@ -33,10 +31,6 @@ class GatedRecurrence(msgspec.Struct, frozen=True, tag="rg_lru"):
             found.append(Tensor(f"lru.{gate}.bias", (heads, block), "vector", heads))
         return [*found, *linear("lru.out", self.hidden, width, shards=heads, bias=True, bias_shards=1)]
 
-    def cache(self) -> list[CacheRow]:
-        """Nothing grows with length."""
-        return []
-
     def state(self) -> list[StateRow]:
         """The last `conv` − 1 inputs of every channel (as transformers keeps them), one float32 per channel."""
         return [
@@ -45,7 +39,7 @@ class GatedRecurrence(msgspec.Struct, frozen=True, tag="rg_lru"):
         ]
 
 
-class Rwkv4(msgspec.Struct, frozen=True, tag="rwkv4"):
+class Rwkv4(Stateless, frozen=True, tag="rwkv4"):
     """RWKV-4's time mixing (Peng et al. 2023): a weighted mean over all earlier tokens with a decay per channel.
 
     width: channels that keys and values have. What the channel mixing of the same layer keeps stands here too.
@@ -69,10 +63,6 @@ class Rwkv4(msgspec.Struct, frozen=True, tag="rwkv4"):
             *linear("rwkv.out", hidden, width, shards=width),
         ]
 
-    def cache(self) -> list[CacheRow]:
-        """Nothing grows with length."""
-        return []
-
     def state(self) -> list[StateRow]:
         """The token before, for time and for channel mixing; numerator, denominator and largest exponent."""
         return [
@@ -81,7 +71,7 @@ class Rwkv4(msgspec.Struct, frozen=True, tag="rwkv4"):
         ]
 
 
-class MatrixMemory(msgspec.Struct, frozen=True, tag="mlstm"):
+class MatrixMemory(Stateless, frozen=True, tag="mlstm"):
     """xLSTM's mLSTM (Beck et al. 2024): a key × value matrix per head with exponential gates.
 
     key_dim, value_dim: of one head. bias: of all projections and the norm (the two gates always have one). counts:
@@ -116,10 +106,6 @@ class MatrixMemory(msgspec.Struct, frozen=True, tag="mlstm"):
             *norms,
             *linear("mlstm.out", self.hidden, values, shards=self.heads, bias=self.bias, bias_shards=1),
         ]
-
-    def cache(self) -> list[CacheRow]:
-        """Nothing grows with length."""
-        return []
 
     def state(self) -> list[StateRow]:
         """Per head the matrix, the sum of keys and the largest exponent, in the model's format (`xLSTMCache`)."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from narrows.models.mixers.base import linear
-from narrows.models.tensors import CacheRow, StateRow, Tensor, Use
+from narrows.models.mixers.base import Stateless, linear
+from narrows.models.tensors import StateRow, Tensor, Use
 
 
-class Mamba(msgspec.Struct, frozen=True, tag="mamba"):
+class Mamba(Stateless, frozen=True, tag="mamba"):
     """Mamba-1 selective state space (Gu & Dao 2023), as Jamba uses it: norms on dt, B and C.
 
     inner: channels of the state space; state: state size per channel; conv: kernel width; dt_rank: rank of the step.
@@ -51,10 +49,6 @@ class Mamba(msgspec.Struct, frozen=True, tag="mamba"):
             ]
         return found
 
-    def cache(self) -> list[CacheRow]:
-        """Nothing grows with length."""
-        return []
-
     def state(self) -> list[StateRow]:
         """The last `conv` inputs of every channel, and the recurrent state (kept in float32)."""
         return [
@@ -63,7 +57,7 @@ class Mamba(msgspec.Struct, frozen=True, tag="mamba"):
         ]
 
 
-class GatedDeltaNet(msgspec.Struct, frozen=True, tag="gated_delta_net"):
+class GatedDeltaNet(Stateless, frozen=True, tag="gated_delta_net"):
     """Gated delta-rule linear attention (Yang et al. 2024), as Qwen3-Next and Qwen3.5 use it.
 
     fused: q, k, v and gate stand in one tensor, the two per-head gates in another (Qwen3-Next). apart: q, k and v
@@ -102,10 +96,6 @@ class GatedDeltaNet(msgspec.Struct, frozen=True, tag="gated_delta_net"):
             *linear("delta.out", self.hidden, values, shards=self.key_heads),
         ]
 
-    def cache(self) -> list[CacheRow]:
-        """Nothing grows with length."""
-        return []
-
     def state(self) -> list[StateRow]:
         """The last `conv` inputs of q, k and v, and one key × value matrix per head (kept in float32)."""
         return [
@@ -120,7 +110,7 @@ class GatedDeltaNet(msgspec.Struct, frozen=True, tag="gated_delta_net"):
         ]
 
 
-class Mamba2(msgspec.Struct, frozen=True, tag="mamba2"):
+class Mamba2(Stateless, frozen=True, tag="mamba2"):
     """Mamba-2 (Dao & Gu 2024): `heads` heads of `head_dim` channels, B and C shared by the heads of a group.
 
     gate_norm: a norm on the gated output. in_bias, out_bias: of the projections. state_format: what the file asks
@@ -161,10 +151,6 @@ class Mamba2(msgspec.Struct, frozen=True, tag="mamba2"):
         if self.gate_norm:
             found.append(Tensor("mamba.norm", (inner,), "vector", heads))
         return found
-
-    def cache(self) -> list[CacheRow]:
-        """Nothing grows with length."""
-        return []
 
     def state(self) -> list[StateRow]:
         """The last `conv` inputs of x, B and C, and the recurrent state."""

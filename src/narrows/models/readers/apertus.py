@@ -48,15 +48,7 @@ class _Convolutions:
 
     def __init__(self, a: Fields) -> None:
         self.parts = Parts("model.audio_tokenizer.encoder.")
-        kind = a.raw("norm_type", default="weight_norm")
-        if kind not in ("weight_norm", "time_group_norm"):
-            raise BadInput(
-                "config field '{field}' is '{value}'; narrows reads {known} there",
-                field=a.path + "norm_type",
-                value=str(kind)[:40],
-                known="weight_norm, time_group_norm",
-            )
-        self.lengths = kind == "weight_norm"
+        self.lengths = a.choice("norm_type", ("weight_norm", "time_group_norm"), "weight_norm") == "weight_norm"
 
     def add(self, name: str, out: int, inner: int, kernel: int, repeats: int = 1) -> None:
         """One, with its bias."""
@@ -68,10 +60,6 @@ class _Convolutions:
         else:
             parts.add(f"{name}.conv", out, inner, kernel, repeats=repeats, bias=True)
             parts.add(f"{name}.norm", out, repeats=repeats, bias=True)
-
-
-_MOST_STEPS = 16
-"""The width doubles with every one."""
 
 
 def _sound(a: Fields) -> Parts:

@@ -8,10 +8,10 @@ from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
 from narrows.models.readers.audio import beside, with_towers
 from narrows.models.readers.audio_towers import projector, tokenizer
-from narrows.models.readers.build import PRE_NORMS, attention, stack
+from narrows.models.readers.build import PRE_NORMS, attention
 from narrows.models.readers.seq2seq_parts import apart, frame, whole_model
 from narrows.models.readers.sound import Gathered, numbers
-from narrows.models.spec import ModelSpec, Tower
+from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
 
@@ -76,7 +76,7 @@ def read_kyutai_speech_to_text(c: Fields) -> ModelSpec:
         raise apart(c, "tie_word_embeddings", "num_codebooks")
     return whole_model(
         c,
-        [group.layer for group in stack([own] * layers, [feed] * layers, PRE_NORMS) for _ in range(group.repeat)],
+        [Layer(own, feed, PRE_NORMS, own.hidden)] * layers,
         frame(rows, own.hidden, tied=False, head=vocab, final_norm=True, bias=False),
         family="kyutai_speech_to_text",
         dialect="kyutai",
@@ -90,7 +90,7 @@ def read_kyutai_speech_to_text(c: Fields) -> ModelSpec:
 def _codec(c: Fields) -> Tower:
     """Mimi: convolutions and a transformer on both sides of residual codebooks."""
     hidden, channels = c.size("hidden_size", default=512), c.size("audio_channels", default=1)
-    first, kernel, last = c.size("num_filters", default=64), c.size("kernel_size", default=7), 3
+    first, kernel = c.size("num_filters", default=64), c.size("kernel_size", default=7)
     last = c.size("last_kernel_size", default=3)
     ratios = numbers(c, "upsampling_ratios", [8, 6, 5, 4])
     if len(ratios) > 20:

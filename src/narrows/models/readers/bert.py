@@ -99,8 +99,8 @@ _QUIET = frozenset(
 )
 
 
-def layers_of(c: Fields, bert: Bert, *, crossed: bool, encoded: bool = False, source: int | None = None) -> list[Layer]:
-    """The layers; crossed: with attention over an encoder `source` wide, which is there or (`encoded`) not."""
+def layers_of(c: Fields, bert: Bert, *, crossed: bool, encoded: bool = False) -> list[Layer]:
+    """The layers; crossed: with attention over an encoder as wide as they are, which is there (`encoded`) or not."""
     c.read |= _QUIET
     hidden, heads = c.size("hidden_size"), c.size("num_attention_heads")
     own = Attention(
@@ -113,7 +113,7 @@ def layers_of(c: Fields, bert: Bert, *, crossed: bool, encoded: bool = False, so
     )
     mixer: Mixer = Uncached(own)
     if crossed:
-        mixer = crossing(own, source or hidden, encoded=encoded)
+        mixer = crossing(own, hidden, encoded=encoded)
     elif c.flag("is_decoder", False):
         mixer = own
     around = ("attention", "crossattention") if crossed else ("attention",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -15,6 +15,8 @@ from narrows.models.spec import Layer, LayerGroup, ModelSpec, Norms
 from narrows.models.tensors import Tensor
 from narrows.precision import format_of
 
+OF_THE_WHOLE = ("torch_dtype", "dtype", "quantization_config")
+"""What the top of a multimodal config says of its decoder too."""
 PRE_NORMS = Norms(("input_layernorm", "post_attention_layernorm"))
 SANDWICH_NORMS = Norms(
     (
@@ -60,6 +62,37 @@ def windowed(full: Attention, window: int | None, kinds: Sequence[str]) -> list[
     return [sliding if kind == SLIDING else full for kind in kinds]
 
 
+def full_every(c: Fields, layers: int, every: int, other: str = SLIDING) -> list[str]:
+    """Kinds of layers by `layer_types`, else every `every`-th one full (0: none) and the rest of the other kind."""
+    return c.kinds("layer_types", layers, (other, FULL)) or [
+        FULL if every and (i + 1) % every == 0 else other for i in range(layers)
+    ]
+
+
+def rotary_layers(c: Fields, layers: int) -> list[Any]:
+    """Which layers rotate positions: by `no_rope_layers` (1: they do), else by `no_rope_layer_interval`."""
+    every, stated = c.size("no_rope_layer_interval", default=4), c.raw("no_rope_layers")
+    if isinstance(stated, list) and len(stated) == layers:
+        return stated
+    return [(i + 1) % every != 0 for i in range(layers)]
+
+
+def from_the_top(c: Fields, text: Fields) -> None:
+    """Give a decoder's fields what the top of the file says of the whole, where they are silent themselves."""
+    for name in OF_THE_WHOLE:
+        value = c.raw(name)
+        if text.stated(name) is None:
+            text.values = {**text.values, name: value}
+
+
+def with_defaults(c: Fields, defaults: Mapping[str, int]) -> None:
+    """Give a config the architecture's numbers where it is silent, and note that they are defaults."""
+    for name, value in defaults.items():
+        if not c.has(name):
+            c.values = {**c.values, name: value}
+            c.defaulted.append(c.path + name)
+
+
 def text_part(c: Fields, *, tied: bool | None = False) -> Fields:
     """The decoder's fields of a multimodal config, with what only the top of the file says.
 
@@ -67,10 +100,7 @@ def text_part(c: Fields, *, tied: bool | None = False) -> Fields:
     `tying` for files of which it does not).
     """
     text = c.nested("text_config")
-    for name in ("torch_dtype", "dtype", "quantization_config"):
-        value = c.raw(name)
-        if text.stated(name) is None:
-            text.values = {**text.values, name: value}
+    from_the_top(c, text)
     if tied is not None and not text_says(c):
         text.values = {**text.values, "tie_word_embeddings": c.raw("tie_word_embeddings", default=tied)}
     text.defaulted = c.defaulted
@@ -106,6 +136,28 @@ def stack(mixers: Sequence[Mixer], feed_forwards: Sequence[FeedForward | None], 
             made[key] = Layer(mixer, feed_forward, norms, mixer.hidden)
         layers.append(made[key])
     return grouped(layers)
+
+
+def mixture(
+    c: Fields,
+    hidden: int,
+    width: int,
+    *,
+    number: int,
+    top_k: int,
+    names: Sequence[str] = ("num_experts", "num_local_experts"),
+    chosen: Sequence[str] = ("num_experts_per_tok",),
+    **rest: Any,
+) -> MixtureOfExperts:
+    """Experts `width` wide. number, top_k: the architecture's defaults; names, chosen: fields that say otherwise."""
+    count = c.size(*names, default=number)
+    return MixtureOfExperts(hidden, count, c.size(*chosen, default=min(top_k, count), most=count), width, **rest)
+
+
+def which_sparse(c: Fields, layers: int, first: int, every: int = 1) -> list[bool]:
+    """Which layers have experts: by `mlp_layer_types`, else every `every`-th one from `first` on."""
+    kinds = c.kinds("mlp_layer_types", layers, ("dense", "sparse"))
+    return [i >= first and i % every == 0 for i in range(layers)] if kinds is None else [k == "sparse" for k in kinds]
 
 
 def routed(c: Fields, count: int, sparse: MixtureOfExperts, plain: Dense) -> list[FeedForward]:

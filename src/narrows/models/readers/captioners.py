@@ -9,7 +9,7 @@ import msgspec
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, Mixer
-from narrows.models.readers.build import model, outside, stack
+from narrows.models.readers.build import from_the_top, model, outside, stack
 from narrows.models.readers.families import Family
 from narrows.models.readers.seq2seq_parts import crossing
 from narrows.models.readers.several import together
@@ -30,10 +30,7 @@ def _text(c: Fields, *, either: bool = False) -> Fields:
     text = c.nested("text_config")
     if either and c.flag("tie_word_embeddings", True):
         text.values = {**text.values, "tie_word_embeddings": True}
-    for name in ("torch_dtype", "dtype", "quantization_config"):
-        value = c.raw(name)
-        if text.values.get(name) is None:
-            text.values = {**text.values, name: value}
+    from_the_top(c, text)
     text.defaulted = c.defaulted
     return text
 

@@ -10,7 +10,7 @@ import msgspec
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import LatentAttention
-from narrows.models.readers.build import PRE_NORMS, dense, model, stack
+from narrows.models.readers.build import PRE_NORMS, dense, model, stack, which_sparse
 from narrows.models.readers.mtp import with_prediction
 from narrows.models.spec import Layer, ModelSpec
 
@@ -76,17 +76,15 @@ def _layers(c: Fields, plain: Dense, of: _Experts) -> tuple[list[FeedForward], M
     )
     dense_layers = c.size("first_k_dense_replace", default=of.dense, least=0)
     every = c.size("moe_layer_freq", default=1)
-    kinds = c.kinds("mlp_layer_types", layers, ("dense", "sparse")) or [
-        "sparse" if i >= dense_layers and i % every == 0 else "dense" for i in range(layers)
-    ]
-    return [sparse if kind == "sparse" else plain for kind in kinds], sparse
+    return [sparse if one else plain for one in which_sparse(c, layers, dense_layers, every)], sparse
 
 
-def sparse_layers(
-    c: Fields, dense_layers: int, number: int, top_k: int, shared: int = 1
-) -> tuple[list[FeedForward], MixtureOfExperts]:
-    """The feed-forward of every layer, and the sparse one besides, with an architecture's defaults."""
-    return _layers(c, dense(c), _Experts(dense_layers, number, top_k, shared))
+def sparse_layers(c: Fields, number: int) -> tuple[list[FeedForward], MixtureOfExperts]:
+    """The feed-forward of every layer, and the sparse one besides.
+
+    Without a word in the file the first layer is dense, and a token goes to 8 of `number` experts and a shared one.
+    """
+    return _layers(c, dense(c), _Experts(1, number, 8, 1))
 
 
 def read_deepseek_v2(c: Fields) -> ModelSpec:
@@ -141,7 +139,7 @@ def read_glm_moe_dsa(c: Fields) -> ModelSpec:
     sharing = msgspec.structs.replace(indexing, index_heads=0, index_dim=0)
     spec = _sparse(c, "glm_moe_dsa", indexing, _Experts(3, 256, 8, 1), own_vocab=False)
     full = _indexers(c, spec.layers)
-    parts = [group.layer.feed_forward for group in spec.groups for _ in range(group.repeat)]
+    parts = [layer.feed_forward for layer in spec.each_layer]
     groups = stack([indexing if own else sharing for own in full], parts, PRE_NORMS)
     return msgspec.structs.replace(spec, groups=groups)
 

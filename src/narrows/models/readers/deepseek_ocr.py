@@ -8,8 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models.fields import Fields
+from narrows.models.readers.build import from_the_top
 from narrows.models.readers.remote import read_deepseek
-from narrows.models.readers.vision import Parts
+from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import ModelSpec, Tower
 from narrows.text import BadInput
 
@@ -30,9 +31,7 @@ def read_deepseek_vl_v2(c: Fields) -> ModelSpec:
             sam=_SAM,
         )
     text = c.nested("language_config")
-    for name in ("torch_dtype", "dtype", "quantization_config"):
-        if text.stated(name) is None:
-            text.values = {**text.values, name: c.raw(name)}
+    from_the_top(c, text)
     if text.flag("use_mla", False):
         raise BadInput("this deepseek_vl_v2 config has latent attention, which narrows does not read with pictures yet")
     spec = read_deepseek(text)

@@ -8,7 +8,7 @@ from narrows.models.dialects import DIALECTS
 from narrows.models.feedforward import MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import CompressedAttention
-from narrows.models.readers.build import PRE_NORMS, SLIDING, grouped, model, outside
+from narrows.models.readers.build import PRE_NORMS, SLIDING, grouped, mixture, model, outside
 from narrows.models.readers.latent import hyper_connections, hyper_head
 from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import Tensor
@@ -37,12 +37,7 @@ def _listed(c: Fields, layers: int) -> list[str] | None:
             known=", ".join(map(str, _OF_RATIO)),
         )
     if len(ratios) < layers:
-        raise BadInput(
-            "config field '{field}' lists {given} layers, and the model has {count}; the file contradicts itself",
-            field=c.path + "compress_ratios",
-            given=len(ratios),
-            count=layers,
-        )
+        c.check_layers("compress_ratios", len(ratios), layers)
     return [_OF_RATIO[ratio] for ratio in ratios[:layers]]
 
 
@@ -106,13 +101,14 @@ def _mixers(c: Fields, kinds: list[str]) -> list[CompressedAttention]:
 
 def _experts(c: Fields, layers: int) -> list[MixtureOfExperts]:
     """The first layers pick experts by a table of tokens, the others by scores. One shared expert in all."""
-    number = c.size("n_routed_experts", "num_local_experts", default=256)
     width = c.size("moe_intermediate_size", "intermediate_size", default=2048)
-    scored = MixtureOfExperts(
+    scored = mixture(
+        c,
         c.size("hidden_size"),
-        number,
-        c.size("num_experts_per_tok", default=min(6, number), most=number),
         width,
+        number=256,
+        top_k=6,
+        names=("n_routed_experts", "num_local_experts"),
         shared=width,
         shared_bias=c.flag("mlp_bias", False),
         correction=True,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from narrows.models.fields import Fields
@@ -19,12 +17,7 @@ from narrows.models.tensors import Tensor
 from narrows.text import BadInput
 
 
-def read(c: Fields, model_type: str) -> ModelSpec:
-    """Any of them."""
-    return _READERS[model_type](c)
-
-
-def _udop(c: Fields) -> ModelSpec:
+def read_udop(c: Fields) -> ModelSpec:
     """UDOP: a T5 that also reads where words stand and how the page looks; all of it is tied, or nothing."""
     gated = is_gated(c, "t5")
     spec = build(c, "udop", "t5_gated" if gated else "t5", gated=gated, untie_all=True)
@@ -53,7 +46,7 @@ def _udop(c: Fields) -> ModelSpec:
     return msgspec.structs.replace(spec, towers=(*spec.towers, Tower("layout", tuple(out.found), reads=True)))
 
 
-def _formula(c: Fields) -> ModelSpec:
+def read_pp_formulanet(c: Fields) -> ModelSpec:
     """PP-FormulaNet: a window transformer that sees, and BART's decoder that writes; its head is never tied."""
     text, seen = c.nested("text_config"), c.nested("vision_config")
     text.read |= QUIET
@@ -90,7 +83,7 @@ def _windowed(c: Fields) -> tuple[Tower, Tower]:
     return body.parts.tower(), parts.tower("projector")
 
 
-def _pictures(c: Fields) -> ModelSpec:
+def read_vision_encoder_decoder(c: Fields) -> ModelSpec:
     """ViT or DeiT, and a decoder of BERT's family."""
     half, kind = half_of(c, "encoder", ("vit", "deit"))
     hidden, inner = half.size("hidden_size", default=768), half.size("intermediate_size", default=3072)
@@ -116,10 +109,3 @@ def _pictures(c: Fields) -> ModelSpec:
     pooled = half.maybe_size("pooler_output_size", default=None) or hidden
     out.conv("pooler.dense", pooled, hidden)
     return together(c, "vision-encoder-decoder", Tower("vision tower", tuple(out.found)), hidden)
-
-
-_READERS: dict[str, Callable[[Fields], ModelSpec]] = {
-    "udop": _udop,
-    "pp_formulanet": _formula,
-    "vision-encoder-decoder": _pictures,
-}

@@ -10,7 +10,6 @@ from narrows.models.readers.multimodal import text_of
 from narrows.models.readers.several import together
 from narrows.models.readers.towers.parts import Parts, whole_numbers
 from narrows.models.spec import ModelSpec
-from narrows.text import BadInput
 
 _EXPERTS = [-1] * 25 + list(range(4, 65, 4)) + [64]
 """Experts of each layer of the tower; −1: a dense layer."""
@@ -35,13 +34,7 @@ def _counts(c: Fields, layers: int) -> list[int]:
         kinds = c.kinds("mlp_layer_types", layers, ("dense", "sparse")) or []
         usual, own = c.size("num_local_experts", default=64), c.raw("per_layer_config")
         counts = [_own(c, own, i, usual) if kind == "sparse" else 0 for i, kind in enumerate(kinds)]
-    if len(counts) != layers:
-        raise BadInput(
-            "config field '{field}' lists {given} layers, and the model has {count}; the file contradicts itself",
-            field=c.path + "pyramid_num_routed",
-            given=len(counts),
-            count=layers,
-        )
+    c.check_layers("pyramid_num_routed", len(counts), layers)
     return counts
 
 

@@ -12,9 +12,12 @@ from narrows.models.readers.build import (
     SLIDING,
     attention,
     dense,
+    from_the_top,
+    full_every,
     model,
     stack,
     windowed,
+    with_defaults,
 )
 from narrows.models.readers.towers import projectors, vision
 from narrows.models.spec import ModelSpec
@@ -51,15 +54,10 @@ _GEMMA3_DEFAULTS = {
 
 def read_gemma3_text(c: Fields) -> ModelSpec:
     """Gemma 3's decoder: every sixth layer sees everything, the others a window."""
-    for name, value in _GEMMA3_DEFAULTS.items():
-        if not c.has(name):
-            c.values = {**c.values, name: value}
-            c.defaulted.append(c.path + name)
+    with_defaults(c, _GEMMA3_DEFAULTS)
     layers = c.layers("num_hidden_layers")
     pattern = c.size("sliding_window_pattern", "_sliding_window_pattern", default=6)
-    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
-        FULL if (i + 1) % pattern == 0 else SLIDING for i in range(layers)
-    ]
+    kinds = full_every(c, layers, pattern)
     bias = c.flag("attention_bias", False)
     full = attention(c, kv_heads=4, head_dim=256, qk_norm=True, qkv_bias=bias, out_bias=bias)
     mixers = windowed(full, c.maybe_size("sliding_window", default=4096), kinds)
@@ -69,10 +67,7 @@ def read_gemma3_text(c: Fields) -> ModelSpec:
 def read_gemma3(c: Fields) -> ModelSpec:
     """Gemma 3 with its vision tower."""
     text = c.nested("text_config")
-    for name in ("torch_dtype", "dtype", "quantization_config"):
-        value = c.raw(name)
-        if text.stated(name) is None:
-            text.values = {**text.values, name: value}
+    from_the_top(c, text)
     # whether the head is tied stands at the top; what the text part says of it is not read
     text.values = {**text.values, "tie_word_embeddings": c.raw("tie_word_embeddings", default=True)}
     spec = read_gemma3_text(text)

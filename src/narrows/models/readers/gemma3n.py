@@ -6,11 +6,19 @@ import msgspec
 
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
-from narrows.models.readers.build import FULL, SANDWICH_NORMS, SLIDING, attention, grouped, model, outside, windowed
+from narrows.models.readers.build import (
+    SANDWICH_NORMS,
+    attention,
+    full_every,
+    grouped,
+    model,
+    outside,
+    windowed,
+    with_defaults,
+)
 from narrows.models.readers.gemma4 import borrowing
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
-from narrows.text import BadInput
 
 _DEFAULTS = {
     "vocab_size": 262400,
@@ -26,17 +34,11 @@ _NORMS = Norms((*SANDWICH_NORMS.names, "post_per_layer_input_norm"))
 
 def _widths(c: Fields, layers: int) -> list[int]:
     """The feed-forward's width of each layer: one number for all, or one each."""
-    stated = c.raw("intermediate_size")
-    if not isinstance(stated, list):
-        return [c.size("intermediate_size")] * layers
-    if len(stated) != layers:
-        raise BadInput(
-            "config field '{field}' lists {given} layers, and the model has {count}; the file contradicts itself",
-            field=c.path + "intermediate_size",
-            given=len(stated),
-            count=layers,
-        )
     name = "intermediate_size"
+    stated = c.raw(name)
+    if not isinstance(stated, list):
+        return [c.size(name)] * layers
+    c.check_layers(name, len(stated), layers)
     return [Fields({name: width}, c.path).size(name) for width in stated]
 
 
@@ -56,14 +58,9 @@ def _streams(hidden: int, inputs: int, rank: int) -> tuple[Tensor, ...]:
 
 def read_gemma3n_text(c: Fields) -> ModelSpec:
     """Gemma 3n E2B and E4B, text only."""
-    for name, value in _DEFAULTS.items():
-        if not c.has(name):
-            c.values = {**c.values, name: value}
-            c.defaulted.append(c.path + name)
+    with_defaults(c, _DEFAULTS)
     layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
-    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
-        FULL if (i + 1) % 5 == 0 else SLIDING for i in range(layers)
-    ]
+    kinds = full_every(c, layers, 5)
     own = attention(c, kv_heads=2, head_dim=256, qk_norm=True, qkv_bias=bias, out_bias=bias)
     mixers = windowed(own, c.size("sliding_window", default=512), kinds)
     hidden, inputs = own.hidden, c.size("altup_num_inputs", default=4, most=1024)

@@ -9,7 +9,7 @@ import msgspec
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import FULL, SANDWICH_NORMS, SLIDING, attention, grouped, model, text_part
+from narrows.models.readers.build import FULL, SANDWICH_NORMS, SLIDING, attention, full_every, grouped, model, text_part
 from narrows.models.readers.vision import gemma4_vision
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.text import BadInput
@@ -19,10 +19,7 @@ _EXPERT_NORMS = ("post_feedforward_layernorm_1", "post_feedforward_layernorm_2",
 
 def _kinds(c: Fields, layers: int) -> list[str]:
     """Every sixth layer is full, and the last one always."""
-    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
-        FULL if (i + 1) % 6 == 0 else SLIDING for i in range(layers)
-    ]
-    return [*kinds[:-1], FULL]
+    return [*full_every(c, layers, 6)[:-1], FULL]
 
 
 def _full_sizes(c: Fields, layers: int, kinds: list[str], same: bool) -> list[dict[str, int]]:

@@ -7,9 +7,9 @@ import msgspec
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import outside, text_part
+from narrows.models.readers.build import outside, text_part, with_defaults
 from narrows.models.readers.gemma4 import read_gemma4_text
-from narrows.models.readers.vision import Parts
+from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import Tensor
 
@@ -27,10 +27,7 @@ _DEFAULTS = {
 
 def read_gemma4_unified_text(c: Fields) -> ModelSpec:
     """The decoder: Gemma 4's without inputs per layer and without experts."""
-    for name, value in _DEFAULTS.items():
-        if not c.has(name):
-            c.values = {**c.values, name: value}
-            c.defaulted.append(c.path + name)
+    with_defaults(c, _DEFAULTS)
     c.values = {**c.values, "hidden_size_per_layer_input": 0, "enable_moe_block": False}
     spec = read_gemma4_text(c)
     return msgspec.structs.replace(spec, family="gemma4_unified")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from narrows.models.feedforward import MixtureOfExperts
 from narrows.models.fields import Fields
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, model, stack, windowed
+from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, mixture, model, stack, windowed
 from narrows.models.spec import ModelSpec
 
 
@@ -15,12 +14,14 @@ def read_gpt_oss(c: Fields) -> ModelSpec:
     bias = c.flag("attention_bias", True)
     full = attention(c, kv_heads=8, head_dim=64, sinks=True, qkv_bias=bias, out_bias=bias)
     mixers = windowed(full, c.maybe_size("sliding_window", default=128), kinds)
-    number = c.size("num_local_experts", default=128)
-    experts = MixtureOfExperts(
-        c.size("hidden_size"),
-        number,
-        c.size("num_experts_per_tok", "experts_per_token", default=min(4, number), most=number),
+    experts = mixture(
+        c,
+        full.hidden,
         c.size("intermediate_size"),
+        number=128,
+        top_k=4,
+        names=("num_local_experts",),
+        chosen=("num_experts_per_tok", "experts_per_token"),
         bias=True,
         router_bias=True,
     )

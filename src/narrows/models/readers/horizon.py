@@ -11,9 +11,10 @@ from narrows.models.readers.build import (
     FULL,
     LINEAR,
     PRE_NORMS,
-    SLIDING,
     attention,
     dense,
+    full_every,
+    mixture,
     model,
     routed,
     stack,
@@ -75,8 +76,7 @@ def read_spark2_5(c: Fields) -> ModelSpec:
     gate = "head" if c.flag("headwise_attn_output_gate", True) else ""
     bias = c.flag("attention_bias", False)
     full = attention(c, head_dim=256, qkv_bias=bias, out_bias=bias, gate=gate)
-    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [FULL if i % 4 == 3 else SLIDING for i in range(layers)]
-    mixers = windowed(full, c.size("sliding_window", default=512), kinds)
+    mixers = windowed(full, c.size("sliding_window", default=512), full_every(c, layers, 4))
     c.read |= {"gate_attn_act_mode"}
     part = dense(c, bias=c.flag("mlp_bias", False))
     groups = stack(mixers, [part] * layers, PRE_NORMS)
@@ -116,12 +116,14 @@ def read_solar_open2(c: Fields) -> ModelSpec:
         # vLLM: every `gqa_interval`-th layer, unless they are listed
         whole = range(c.size("gqa_interval") - 1, layers, c.size("gqa_interval")) if at is None else at
         kinds = [FULL if i in whole else LINEAR for i in range(layers)]
-    width, number = c.size("moe_intermediate_size", default=1280), c.size("n_routed_experts", default=320)
-    sparse = MixtureOfExperts(
+    width = c.size("moe_intermediate_size", default=1280)
+    sparse = mixture(
+        c,
         full.hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(8, number), most=number),
         width,
+        number=320,
+        top_k=8,
+        names=("n_routed_experts",),
         shared=width * (c.maybe_size("n_shared_experts", default=1, least=0) or 0),
         correction=True,
     )

@@ -12,6 +12,7 @@ from narrows.models.readers.build import (
     attention,
     dense,
     grouped,
+    mixture,
     model,
     stack,
     state_format,
@@ -212,12 +213,13 @@ def read_nemotron_h(c: Fields) -> ModelSpec:
     if "mlp" in kinds:
         made["mlp"] = Layer(nothing, Dense(hidden, c.size("intermediate_size"), False, mlp_bias), _NORM, hidden)
     if "moe" in kinds:
-        number = c.size("n_routed_experts", default=8)
-        part = MixtureOfExperts(
+        part = mixture(
+            c,
             hidden,
-            number,
-            c.size("num_experts_per_tok", default=min(2, number), most=number),
             c.size("moe_intermediate_size", default=7688),
+            number=8,
+            top_k=2,
+            names=("n_routed_experts",),
             shared=c.size("moe_shared_expert_intermediate_size", default=7688),
             shared_bias=mlp_bias,
             correction=True,

@@ -11,7 +11,6 @@ from narrows.models.readers.multimodal import PASSED_OVER
 from narrows.models.readers.towers import vision
 from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import ModelSpec, Tower
-from narrows.text import BadInput
 
 _DEFAULTS = {
     "vocab_size": 32000,
@@ -50,14 +49,7 @@ def read_idefics(c: Fields) -> ModelSpec:
 
 def _looking(c: Fields, full: Attention, inner: int, source: int, count: int, norms: bool) -> Tower:
     """The gated layers: keys and values come from the tower."""
-    kind = c.raw("alpha_type", default="float")
-    if kind not in ("float", "vector"):
-        raise BadInput(
-            "config field '{field}' is '{value}'; narrows reads {known} there",
-            field=c.path + "alpha_type",
-            value=str(kind)[:40],
-            known="float, vector",
-        )
+    kind = c.choice("alpha_type", ("float", "vector"), "float")
     parts, hidden = Parts("model.gated_cross_attn_layers.{}."), full.hidden
     for name, inputs in (("q_proj", hidden), ("k_proj", source), ("v_proj", source), ("o_proj", hidden)):
         parts.add(f"cross_attn.{name}", hidden, inputs, repeats=count)

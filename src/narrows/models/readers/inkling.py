@@ -9,7 +9,7 @@ import msgspec
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import MOST_LAYERS, Fields
 from narrows.models.mixers import Attention, ConvolvedAttention
-from narrows.models.readers.build import PRE_NORMS, grouped, model, untied
+from narrows.models.readers.build import PRE_NORMS, grouped, mixture, model, untied, which_sparse
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
@@ -84,18 +84,16 @@ def read_inkling_text(c: Fields) -> ModelSpec:
     )
     c.read |= {"intermediate_size", "moe_intermediate_size", "dense_intermediate_size"}
     first = c.size("dense_mlp_idx", default=0, least=0)
-    usual = ["dense" if i < first else "sparse" for i in range(layers)]
-    sorts = c.kinds("mlp_layer_types", layers, ("dense", "sparse")) or usual
-    plain = Dense(hidden, older or c.size("intermediate_size")) if "dense" in sorts else None
+    at = which_sparse(c, layers, first)
+    plain = None if all(at) else Dense(hidden, older or c.size("intermediate_size"))
     scale = (Tensor("mlp.scale", (1,), "vector"),)
-    made: dict[tuple[str, str], Layer] = {}
+    made: dict[tuple[str, bool], Layer] = {}
     found = []
-    for kind, sort in zip(_kinds(c, layers), sorts, strict=True):
-        if (kind, sort) not in made:
-            part: FeedForward = plain if plain is not None and sort == "dense" else sparse
-            extra = scale if sort == "dense" else ()
-            made[kind, sort] = Layer(of[kind], part, PRE_NORMS, hidden, beside=extra)
-        found.append(made[kind, sort])
+    for kind, one in zip(_kinds(c, layers), at, strict=True):
+        if (kind, one) not in made:
+            part: FeedForward = sparse if one or plain is None else plain
+            made[kind, one] = Layer(of[kind], part, PRE_NORMS, hidden, beside=() if one else scale)
+        found.append(made[kind, one])
     c.read |= _UNREAD
     untied(c)
     norm = (("norms", Tensor("input.norm", (hidden,), "vector")),)
@@ -129,12 +127,13 @@ class _Second(msgspec.Struct, frozen=True):
 def _second(c: Fields, heads: _Heads, experts: tuple[int, int]) -> _Second:
     """experts: default number and width."""
     of = _attentions(c, heads, scaled=True)
-    number = c.size("n_routed_experts", "num_local_experts", default=experts[0])
-    part = MixtureOfExperts(
+    part = mixture(
+        c,
         of[_FULL].hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(8, number), most=number),
         c.size("moe_intermediate_size", "intermediate_size", default=experts[1]),
+        number=experts[0],
+        top_k=8,
+        names=("n_routed_experts", "num_local_experts"),
         correction=True,
     )
     c.read |= _UNREAD | {"n_layers_per_attn_res_block"}

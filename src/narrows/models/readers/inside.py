@@ -18,9 +18,11 @@ from narrows.models.readers.build import (
     attention,
     dense,
     grouped,
+    mixture,
     model,
     outside,
     stack,
+    which_sparse,
     windowed,
 )
 from narrows.models.readers.deepseek import Ranks, latent_attention
@@ -62,25 +64,12 @@ TRAITS: dict[str, Traits] = {
 
 def read_molmo2_text(c: Fields) -> ModelSpec:
     """Molmo 2: norms on queries and keys, of one head or of all; rows for its own tokens."""
-    kind = c.raw("qk_norm_type", default="qwen3")
-    if kind not in ("qwen3", "olmo"):
-        raise BadInput(
-            "config field '{field}' is '{value}'; narrows reads {known} there",
-            field=c.path + "qk_norm_type",
-            value=str(kind)[:40],
-            known="qwen3, olmo",
-        )
+    kind = c.choice("qk_norm_type", ("qwen3", "olmo"), "qwen3")
     traits = Traits(kv_heads=8, head_dim=128, qkv_bias=_BIAS, qk_norm=True, qk_norm_heads=kind == "olmo")
     c.read |= {"norm_after", "rope_scaling_layers"}
     spec = build(c, "molmo2", traits)
     rows = c.size("additional_vocab_size", default=128, least=0)
     return msgspec.structs.replace(spec, embedding_rows=spec.vocab + rows)
-
-
-def _kinds(c: Fields, layers: int, first: int) -> list[bool]:
-    """Which layers are sparse: by `mlp_layer_types`, else all from `first` on."""
-    kinds = c.kinds("mlp_layer_types", layers, ("dense", "sparse"))
-    return [i >= first for i in range(layers)] if kinds is None else [kind == "sparse" for kind in kinds]
 
 
 def read_ernie4_5_vl_moe_text(c: Fields) -> ModelSpec:
@@ -91,7 +80,7 @@ def read_ernie4_5_vl_moe_text(c: Fields) -> ModelSpec:
     assert traits.experts is not None
     sparse, plain = experts_of(c, traits.experts), dense_of(c, traits)
     mixer = attention_of(c, traits)
-    kinds = _kinds(c, layers, 1)
+    kinds = which_sparse(c, layers, 1)
     groups = stack([mixer] * layers, [sparse if one else plain for one in kinds], PRE_NORMS)
     spec = model(c, groups, family="ernie4_5_vl_moe", dialect=traits.dialect, tied=True)
     seeing = msgspec.structs.replace(sparse, intermediate=widths[1], shared=0)
@@ -113,7 +102,7 @@ def read_unlimited_ocr_text(c: Fields) -> ModelSpec:
     assert traits.experts is not None
     c.values = {name: value for name, value in c.values.items() if name != "head_dim"}
     c.read |= {"sliding_window", "layer_types"}
-    kinds = _kinds(c, layers, c.size("first_k_dense_replace", default=1, least=0))
+    kinds = which_sparse(c, layers, c.size("first_k_dense_replace", default=1, least=0))
     sparse, plain = experts_of(c, traits.experts), dense_of(c, traits)
     groups = stack([attention_of(c, traits)] * layers, [sparse if one else plain for one in kinds], PRE_NORMS)
     return model(c, groups, family="unlimited_ocr", dialect=traits.dialect)
@@ -141,7 +130,7 @@ def _latent(c: Fields, family: str, ranks: Ranks, experts: tuple[int, int], firs
         shared=shared * width,
     )
     first = c.maybe_size("first_k_dense_replace", default=first, least=0) or 0
-    kinds, plain = _kinds(c, layers, first), dense(c)
+    kinds, plain = which_sparse(c, layers, first), dense(c)
     mixer = latent_attention(c, ranks)
     groups = stack([mixer] * layers, [sparse if one else plain for one in kinds], PRE_NORMS)
     return model(c, groups, family=family, dialect="deepseek")
@@ -164,7 +153,7 @@ def read_mistral_large4_text(c: Fields) -> ModelSpec:
     full = msgspec.structs.replace(full, beside=beside)
     straight = msgspec.structs.replace(full, nope=full.nope + full.rope, rope=0)
     c.read.add("layer_types")
-    parts = [group.layer.feed_forward for group in spec.groups for _ in range(group.repeat)]
+    parts = [layer.feed_forward for layer in spec.each_layer]
     mixers: list[Mixer] = [full if one else straight for one in rotary]
     alpha = Tensor("before.alpha", (full.rope // 2,), "vector", format="float32")
     return msgspec.structs.replace(
@@ -222,17 +211,18 @@ def read_muse_spark_text(c: Fields) -> ModelSpec:
     layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
     full = attention(c, kv_heads=16, head_dim=64, qkv_bias=bias, out_bias=bias, gate="channel")
     mixers = windowed(full, c.maybe_size("sliding_window", default=2048), _last_full(c, layers))
-    number = c.size("num_local_experts", "num_experts", default=256)
     narrow = c.size("moe_hidden_size", default=4096)
-    sparse = MixtureOfExperts(
+    sparse = mixture(
+        c,
         full.hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(8, number), most=number),
         c.size("moe_intermediate_size", default=4096),
+        number=256,
+        top_k=8,
+        names=("num_local_experts", "num_experts"),
         correction=True,
         latent=narrow,
     )
-    kinds = c.kinds("mlp_layer_types", layers, ("dense", "sparse")) or ["sparse"] * layers
+    at = which_sparse(c, layers, 0)
     c.read |= _MUSE
     plain = dense(c)
     norms = Norms(("input_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"))
@@ -243,7 +233,7 @@ def read_muse_spark_text(c: Fields) -> ModelSpec:
         for mixer in set(mixers)
         for one in (False, True)
     }
-    groups = grouped(layer[mixer, kind == "sparse"] for mixer, kind in zip(mixers, kinds, strict=True))
+    groups = grouped(layer[mixer, one] for mixer, one in zip(mixers, at, strict=True))
     return model(c, groups, family="muse_spark", dialect="muse_spark")
 
 
@@ -257,13 +247,15 @@ def read_step3p5(c: Fields) -> ModelSpec:
     window = c.maybe_size("sliding_window", default=None)
     sliding = msgspec.structs.replace(full, heads=heads, window=window)
     kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [FULL] * layers
-    number = c.size("n_routed_experts", "moe_num_experts", "num_local_experts", default=288)
     mlp_bias = c.flag("mlp_bias", False)
-    sparse = MixtureOfExperts(
+    sparse = mixture(
+        c,
         full.hidden,
-        number,
-        c.size("num_experts_per_tok", "moe_top_k", default=min(8, number), most=number),
         c.size("moe_intermediate_size", default=1280),
+        number=288,
+        top_k=8,
+        names=("n_routed_experts", "moe_num_experts", "num_local_experts"),
+        chosen=("num_experts_per_tok", "moe_top_k"),
         shared=c.size("share_expert_dim", "share_expert_dims", default=1280),
         shared_bias=mlp_bias,
         correction=True,

@@ -12,7 +12,7 @@ from narrows.models.fields import Fields
 from narrows.models.mixers import KimiDelta, Mixer, linear
 from narrows.models.readers.build import PRE_NORMS, dense, grouped, model, outside, text_part, untied
 from narrows.models.readers.deepseek import Ranks, latent_attention
-from narrows.models.readers.vision import Parts
+from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput

@@ -9,7 +9,21 @@ import msgspec
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import KimiDelta, LatentAttention, Mixer, linear
-from narrows.models.readers.build import FULL, LINEAR, PRE_NORMS, SLIDING, dense, grouped, model, outside, stack, untied
+from narrows.models.readers.build import (
+    FULL,
+    LINEAR,
+    PRE_NORMS,
+    SLIDING,
+    dense,
+    full_every,
+    grouped,
+    mixture,
+    model,
+    outside,
+    stack,
+    untied,
+    which_sparse,
+)
 from narrows.models.readers.deepseek import Ranks, latent_attention, sparse_layers
 from narrows.models.spec import Layer, ModelSpec
 from narrows.models.tensors import Tensor
@@ -31,7 +45,7 @@ def read_axk1(c: Fields) -> ModelSpec:
     """A.X K1: DeepSeek-V3 with a norm on the output of the experts."""
     mixer = latent_attention(c)
     _needs_query_rank(c, mixer)
-    parts, _ = sparse_layers(c, 1, 192, 8)
+    parts, _ = sparse_layers(c, 192)
     after = Tensor("norm.post_mlp_layernorm", (mixer.hidden,), "vector")
     layers = [
         Layer(mixer, part, PRE_NORMS, mixer.hidden, beside=(after,) if isinstance(part, MixtureOfExperts) else ())
@@ -45,7 +59,7 @@ def read_axk2(c: Fields) -> ModelSpec:
     usual = latent_attention(c, Ranks(384, 128, 64, 32, 64, index=(16, 128)))
     _needs_query_rank(c, usual)
     mixer, hidden = msgspec.structs.replace(usual, query_gate=True), usual.hidden
-    parts, _ = sparse_layers(c, 1, 128, 8)
+    parts, _ = sparse_layers(c, 128)
     rank = c.size("gated_norm_rank", default=16)
     c.kinds("layer_types", len(parts), (INDEXED,))
 
@@ -98,7 +112,7 @@ def read_hy_v4(c: Fields) -> ModelSpec:
     )
     indexing = msgspec.structs.replace(usual, beside=beside)
     sharing = msgspec.structs.replace(indexing, index_heads=0, index_dim=0)
-    parts, _ = sparse_layers(c, 1, 256, 8)
+    parts, _ = sparse_layers(c, 256)
     c.kinds("layer_types", len(parts), (INDEXED,))
     kinds = c.kinds("indexer_types", len(parts), ("full", "shared")) or [
         "full" if i == 0 or (i - 1) % 4 == 0 else "shared" for i in range(len(parts))
@@ -176,19 +190,13 @@ def _listed(c: Fields, layers: int) -> list[str]:
     """`moe_layer_freq` as a list: 1 for a sparse layer; the first `first_k_dense_replace` are dense all the same."""
     given = c.raw("moe_layer_freq")
     first = c.size("first_k_dense_replace", default=1, least=0)
-    if len(given) != layers:
-        raise BadInput(
-            "config field '{field}' lists {given} layers, and the model has {count}; the file contradicts itself",
-            field=c.path + "moe_layer_freq",
-            given=len(given),
-            count=layers,
-        )
+    c.check_layers("moe_layer_freq", len(given), layers)
     return ["sparse" if i >= first and one else "dense" for i, one in enumerate(given)]
 
 
 def _dots3_parts(c: Fields) -> list[FeedForward]:
     """Experts whose shared one has a width of its own."""
-    parts, sparse = sparse_layers(c, 1, 256, 8)
+    parts, sparse = sparse_layers(c, 256)
     number = c.maybe_size("n_shared_experts", default=1, least=0) or 0
     width = c.size("moe_shared_expert_intermediate_size", "shared_experts_intermediate_size", default=1536)
     own = msgspec.structs.replace(sparse, shared=number * width)
@@ -212,9 +220,7 @@ def read_bailing_hybrid(c: Fields) -> ModelSpec:
     """Ling and Ring hybrids: five layers of delta attention to one of latent attention with a gate per head."""
     layers = c.layers("num_hidden_layers")
     every = c.size("layer_group_size", default=6)
-    kinds = c.kinds("layer_types", layers, (LINEAR, FULL)) or [
-        FULL if (i + 1) % every == 0 else LINEAR for i in range(layers)
-    ]
+    kinds = full_every(c, layers, every, LINEAR)
     full = latent_attention(c, Ranks(None))
     gate = tuple(linear("mla.head_gate", full.heads, full.hidden, shards=full.heads))
     full = msgspec.structs.replace(full, beside=gate)
@@ -227,21 +233,20 @@ def read_bailing_hybrid(c: Fields) -> ModelSpec:
         low_rank=False,
     )
     mixers: list[Mixer] = [full if kind == FULL else delta for kind in kinds]
-    width, number = c.size("moe_intermediate_size"), c.size("num_experts", "num_local_experts", default=512)
-    sparse = MixtureOfExperts(
+    width = c.size("moe_intermediate_size")
+    sparse = mixture(
+        c,
         full.hidden,
-        number,
-        c.size("num_experts_per_token", "num_experts_per_tok", default=min(8, number), most=number),
         width,
+        number=512,
+        top_k=8,
+        chosen=("num_experts_per_token", "num_experts_per_tok"),
         shared=width * c.size("num_shared_experts", "n_shared_experts", default=1, least=0),
         correction=True,
     )
     first = c.size("first_k_dense_replace", default=2, least=0)
-    sorts = c.kinds("mlp_layer_types", layers, ("dense", "sparse")) or [
-        "dense" if i < first else "sparse" for i in range(layers)
-    ]
     plain: Dense = dense(c)
-    parts: list[FeedForward] = [sparse if sort == "sparse" else plain for sort in sorts]
+    parts: list[FeedForward] = [sparse if one else plain for one in which_sparse(c, layers, first)]
     c.read |= {"num_expert_group", "moe_renormalize", "short_conv_kernel_size", "kda_safe_gate", "kda_lower_bound"}
     c.read |= {"mtp_loss_scaling_factor", "head_dim"}
     c.values = {**c.values, "max_position_embeddings": c.raw("model_max_length", "max_position_embeddings")}

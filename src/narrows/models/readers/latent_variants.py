@@ -11,7 +11,7 @@ import msgspec
 from narrows.models.feedforward import Beside, Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, Chain, IndexedAttention, Mixer, MixtureOfAttention
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense, grouped, model, stack
+from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense, grouped, mixture, model, stack
 from narrows.models.readers.deepseek import latent_attention, read_deepseek_v3
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
@@ -119,12 +119,13 @@ def read_minimax_m3_vl_text(c: Fields) -> ModelSpec:
         on = _switches(sparse.raw("sparse_attention_freq"), "sparse_attention_config.sparse_attention_freq", layers)
         kinds = [_SPARSE if one else FULL for one in on]
     mixers: list[Mixer] = [index if kind == _SPARSE else full for kind in kinds or [FULL] * layers]
-    width, number = c.size("intermediate_size", default=3072), c.size("num_local_experts", "num_experts", default=128)
-    experts = MixtureOfExperts(
+    experts = mixture(
+        c,
         full.hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(4, number), most=number),
-        width,
+        c.size("intermediate_size", default=3072),
+        number=128,
+        top_k=4,
+        names=("num_local_experts", "num_experts"),
         shared=c.size("shared_intermediate_size", default=3072),
         correction=True,
     )
@@ -161,12 +162,13 @@ def mimo_v2(c: Fields, family: str, windows: Callable[[Fields, Attention], Atten
     before = c.maybe_size("sliding_window_size", default=None)
     heads = windows(c, full)
     sliding = msgspec.structs.replace(heads, window=window if before is None else before + 1, sinks=True)
-    number = c.size("n_routed_experts", "num_local_experts", default=256)
-    experts = MixtureOfExperts(
+    experts = mixture(
+        c,
         full.hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(8, number), most=number),
         c.size("moe_intermediate_size", default=2048),
+        number=256,
+        top_k=8,
+        names=("n_routed_experts", "num_local_experts"),
         correction=True,
     )
     sorts = c.kinds("mlp_layer_types", layers, ("dense", "sparse"))

@@ -10,7 +10,7 @@ import msgspec
 from narrows.models.feedforward import FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, model, stack, windowed
+from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, model, rotary_layers, stack, windowed
 from narrows.models.readers.mtp import with_prediction
 from narrows.models.readers.traits import Traits, attention_of, dense_of, experts_of, mixers_of, on
 from narrows.models.readers.traits_table import TRAITS
@@ -105,10 +105,7 @@ def read_internlm3(c: Fields) -> ModelSpec:
 def read_smollm3(c: Fields) -> ModelSpec:
     """SmolLM 3: where windows are used at all, the layers without rotary positions slide."""
     layers, traits = c.layers("num_hidden_layers"), TRAITS["smollm3"]
-    every = c.size("no_rope_layer_interval", default=4)
-    rotary = c.raw("no_rope_layers")
-    if not isinstance(rotary, list) or len(rotary) != layers:
-        rotary = [(i + 1) % every != 0 for i in range(layers)]
+    rotary = rotary_layers(c, layers)
     window = c.maybe_size("sliding_window", default=None)
     slides = c.flag("use_sliding_window", False) and window is not None
     kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
@@ -181,7 +178,7 @@ def read_exaone_moe(c: Fields) -> ModelSpec:
     if kinds is None or traits.experts is None:
         return spec
     sparse, plain = experts_of(c, traits.experts), dense_of(c, traits)
-    mixers = [group.layer.mixer for group in spec.groups for _ in range(group.repeat)]
+    mixers = [layer.mixer for layer in spec.each_layer]
     parts = [sparse if kind == "sparse" else plain for kind in kinds]
     return msgspec.structs.replace(spec, groups=stack(mixers, parts, PRE_NORMS))
 
@@ -195,6 +192,6 @@ def read_dots1(c: Fields) -> ModelSpec:
     kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
         SLIDING if window is not None and i >= first else FULL for i in range(layers)
     ]
-    parts = [group.layer.feed_forward for group in spec.groups for _ in range(group.repeat)]
-    groups = stack(windowed(attention_of(c, traits), window, kinds), [p for p in parts if p], PRE_NORMS)
+    parts = [layer.feed_forward for layer in spec.each_layer]
+    groups = stack(windowed(attention_of(c, traits), window, kinds), parts, PRE_NORMS)
     return msgspec.structs.replace(spec, groups=groups)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
+from narrows.models.feedforward import Dense, FeedForward
 from narrows.models.fields import Fields
 from narrows.models.mixers import KimiDelta, Lightning, Mixer, ShortConvolution
-from narrows.models.readers.build import FULL, LINEAR, PRE_NORMS, attention, dense, model, stack, untied
+from narrows.models.readers.build import (
+    FULL,
+    LINEAR,
+    PRE_NORMS,
+    attention,
+    dense,
+    mixture,
+    model,
+    stack,
+    untied,
+    which_sparse,
+)
 from narrows.models.readers.deepseek import Ranks, latent_attention
 from narrows.models.spec import ModelSpec, Norms
 from narrows.text import BadInput
@@ -31,21 +42,20 @@ def read_kimi_linear(c: Fields) -> ModelSpec:
         sizes.size("short_conv_kernel_size", default=c.size("linear_conv_kernel_dim", default=4)),
     )
     mixers: list[Mixer] = [full if kind == FULL else delta for kind in kinds]
-    width, number = c.size("moe_intermediate_size"), c.size("num_experts", "num_local_experts", default=256)
-    sparse = MixtureOfExperts(
+    width = c.size("moe_intermediate_size")
+    sparse = mixture(
+        c,
         full.hidden,
-        number,
-        c.size("num_experts_per_token", "num_experts_per_tok", default=min(8, number), most=number),
         width,
+        number=256,
+        top_k=8,
+        chosen=("num_experts_per_token", "num_experts_per_tok"),
         shared=width * (c.maybe_size("num_shared_experts", "n_shared_experts", default=1, least=0) or 0),
         correction=True,
     )
     first = c.size("first_k_dense_replace", default=1, least=0)
-    sorts = c.kinds("mlp_layer_types", layers, ("dense", "sparse")) or [
-        "dense" if i < first else "sparse" for i in range(layers)
-    ]
     plain = dense(c)
-    parts: list[FeedForward] = [sparse if sort == "sparse" else plain for sort in sorts]
+    parts: list[FeedForward] = [sparse if one else plain for one in which_sparse(c, layers, first)]
     c.read |= {"num_expert_group", "moe_renormalize", "mla_use_nope", "moe_router_activation_func", "use_grouped_topk"}
     c.read |= {"moe_layer_freq", "num_nextn_predict_layers"}
     c.values = {**c.values, "max_position_embeddings": c.raw("model_max_length", "max_position_embeddings")}
@@ -60,12 +70,8 @@ def read_minimax(c: Fields) -> ModelSpec:
     full = attention(c, kv_heads=8, window=c.maybe_size("sliding_window", default=None))
     lightning = Lightning(full.hidden, full.heads, full.head_dim)
     mixers: list[Mixer] = [full if kind == FULL else lightning for kind in kinds]
-    number = c.size("num_local_experts", "num_experts", default=8)
-    part = MixtureOfExperts(
-        full.hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(2, number), most=number),
-        c.size("intermediate_size"),
+    part = mixture(
+        c, full.hidden, c.size("intermediate_size"), number=8, top_k=2, names=("num_local_experts", "num_experts")
     )
     c.read |= {name for name in c.values if name.endswith(("_alpha_factor", "_beta_factor"))} | {"block_size"}
     return model(c, stack(mixers, [part] * layers, PRE_NORMS), family="minimax", dialect="minimax")
@@ -75,7 +81,8 @@ _CONVOLUTION = "conv"
 _LFM2_NORMS = Norms(("operator_norm", "ffn_norm"))
 
 
-def _lfm2(c: Fields, layers: int, kinds: list[str]) -> list[Mixer]:
+def _lfm2(c: Fields, kinds: list[str]) -> list[Mixer]:
+    """One mixer per layer; `tie_embedding` is what these files call `tie_word_embeddings`."""
     full = attention(c, kv_heads=8, qk_norm=True)
     convolution = ShortConvolution(full.hidden, c.size("conv_L_cache", default=3), c.flag("conv_bias", False))
     if c.raw("tie_embedding") is not None:
@@ -88,15 +95,12 @@ def read_lfm2(c: Fields) -> ModelSpec:
     layers = c.layers("num_hidden_layers")
     kinds = c.kinds("layer_types", layers, (_CONVOLUTION, FULL))
     at = c.indices("full_attn_idxs") if c.raw("full_attn_idxs") is not None else frozenset(range(layers))
-    mixers = _lfm2(c, layers, kinds or [FULL if i in at else _CONVOLUTION for i in range(layers)])
+    mixers = _lfm2(c, kinds or [FULL if i in at else _CONVOLUTION for i in range(layers)])
     width = c.size("block_ff_dim", "intermediate_size")
     if c.flag("block_auto_adjust_ff_dim", True):
         width = int(2 * width / 3)
-        factor = c.raw("block_ffn_dim_multiplier", default=1.0)
-        if factor is not None:
-            if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < 1000:
-                raise BadInput("config field '{field}' must be a number", field=c.path + "block_ffn_dim_multiplier")
-            width = int(factor * width)
+        if c.raw("block_ffn_dim_multiplier", default=1.0) is not None:
+            width = int(c.factor("block_ffn_dim_multiplier", 1.0) * width)
         if width < 1:
             # transformers would build a feed-forward part of no width
             raise BadInput(
@@ -115,13 +119,15 @@ def read_lfm2_moe(c: Fields) -> ModelSpec:
     """LFM2 with experts: some dense layers first."""
     layers = c.layers("num_hidden_layers")
     kinds = c.kinds("layer_types", layers, (_CONVOLUTION, FULL)) or [FULL] * layers
-    mixers = _lfm2(c, layers, kinds)
-    hidden, number = mixers[0].hidden, c.size("num_experts", default=32)
-    sparse = MixtureOfExperts(
+    mixers = _lfm2(c, kinds)
+    hidden = mixers[0].hidden
+    sparse = mixture(
+        c,
         hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(4, number), most=number),
         c.size("moe_intermediate_size", default=1792),
+        number=32,
+        top_k=4,
+        names=("num_experts",),
         correction=c.flag("use_expert_bias", True),
     )
     plain, first = Dense(hidden, c.size("intermediate_size")), c.size("num_dense_layers", default=2, least=0)

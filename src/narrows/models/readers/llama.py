@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from narrows.models.feedforward import MixtureOfExperts
 from narrows.models.fields import Fields
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense, model, stack, windowed
+from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense, mixture, model, stack, windowed
 from narrows.models.spec import ModelSpec
 
 
@@ -38,12 +37,6 @@ def read_mixtral(c: Fields) -> ModelSpec:
     """Mixtral: Mistral's attention (no window unless the file has one), every layer a mixture of experts."""
     layers = c.layers("num_hidden_layers")
     mixer = attention(c, kv_heads=8, window=c.maybe_size("sliding_window", default=None))
-    number = c.size("num_local_experts", default=8)
-    experts = MixtureOfExperts(
-        c.size("hidden_size"),
-        number,
-        c.size("num_experts_per_tok", default=min(2, number), most=number),
-        c.size("intermediate_size"),
-    )
+    experts = mixture(c, mixer.hidden, c.size("intermediate_size"), number=8, top_k=2, names=("num_local_experts",))
     groups = stack([mixer] * layers, [experts] * layers, PRE_NORMS)
     return model(c, groups, family="mixtral", dialect="mixtral")

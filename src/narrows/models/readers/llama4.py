@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
+from narrows.models.feedforward import Dense, FeedForward
 from narrows.models.fields import Fields
 from narrows.models.mixers import Mixer
-from narrows.models.readers.build import FULL, PRE_NORMS, attention, model, stack, text_part
+from narrows.models.readers.build import FULL, PRE_NORMS, attention, mixture, model, rotary_layers, stack, text_part
 from narrows.models.readers.vision import llama4_vision
 from narrows.models.spec import ModelSpec
 
@@ -19,23 +19,14 @@ def read_llama4_text(c: Fields) -> ModelSpec:
     layers, bias = c.layers("num_hidden_layers"), c.flag("attention_bias", False)
     full = attention(c, kv_heads=8, head_dim=128, qkv_bias=bias, out_bias=bias)
     chunk = c.maybe_size("attention_chunk_size", default=8192)
-    every = c.size("no_rope_layer_interval", default=4)
-    rotary = c.raw("no_rope_layers")
-    if not isinstance(rotary, list) or len(rotary) != layers:
-        rotary = [(i + 1) % every != 0 for i in range(layers)]
+    rotary = rotary_layers(c, layers)
     kinds = c.kinds("layer_types", layers, (_CHUNKED, FULL)) or [
         _CHUNKED if chunk is not None and rotary[i] else FULL for i in range(layers)
     ]
     within = msgspec.structs.replace(full, window=chunk, chunked=True)
     mixers: list[Mixer] = [within if kind == _CHUNKED else full for kind in kinds]
-    width, number = c.size("intermediate_size"), c.size("num_local_experts", default=16)
-    sparse = MixtureOfExperts(
-        full.hidden,
-        number,
-        c.size("num_experts_per_tok", default=1, most=number),
-        width,
-        shared=width,
-    )
+    width = c.size("intermediate_size")
+    sparse = mixture(c, full.hidden, width, number=16, top_k=1, names=("num_local_experts",), shared=width)
     plain = Dense(full.hidden, c.size("intermediate_size_mlp", default=16384))
     step = c.size("interleave_moe_layer_step", default=1)
     given = c.raw("moe_layers") is not None

@@ -7,7 +7,7 @@ import msgspec
 from narrows.models.feedforward import Dense
 from narrows.models.fields import MOST_LAYERS, Fields
 from narrows.models.mixers import Attention, Looped, Mixer, linear
-from narrows.models.readers.build import FULL, SLIDING, attention, dense, grouped, model, outside, windowed
+from narrows.models.readers.build import attention, dense, full_every, grouped, model, outside, windowed
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
@@ -16,8 +16,9 @@ _MOST_LOOPS = 1000
 _NO_NORMS = Norms(())
 
 
-def _gate(c: Fields, own: Attention) -> list[Tensor]:
-    return linear("attention.gate", own.heads * own.head_dim, own.hidden, shards=own.heads)
+def _gate(own: Attention, *, bias: bool = False) -> list[Tensor]:
+    """A gate on the attention's output that is projected on its own."""
+    return linear("attention.gate", own.heads * own.head_dim, own.hidden, shards=own.heads, bias=bias)
 
 
 def _halved(c: Fields, names: tuple[str, ...]) -> None:
@@ -33,14 +34,12 @@ def read_dory(c: Fields) -> ModelSpec:
     """Dory: a normalized transformer (nGPT) whose middle layers run twice, each time with a cache of its own."""
     _halved(c, ("num_hidden_layers", "n_input_layers", "n_recurrent_layers", "n_output_layers"))
     layers = c.layers("num_hidden_layers", default=36)
-    kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
-        FULL if (i + 1) % 4 == 0 else SLIDING for i in range(layers)
-    ]
+    kinds = full_every(c, layers, 4)
     bias = c.flag("attention_bias", False)
     own = attention(c, kv_heads=4, head_dim=256, qkv_bias=bias, out_bias=bias)
     width = own.heads * own.head_dim
     scales = [Tensor(f"attention.{name}", (width,), "vector", own.heads) for name in ("sqk", "gate_scale")]
-    own = msgspec.structs.replace(own, beside=(*_gate(c, own), *scales))
+    own = msgspec.structs.replace(own, beside=(*_gate(own), *scales))
     mixers = windowed(own, c.size("sliding_window", default=1024), kinds)
     first, last = c.size("n_input_layers", default=8, least=0), c.size("n_output_layers", default=8, least=0)
     stated = c.maybe_size("n_recurrent_layers", default=None, least=0)
@@ -81,9 +80,7 @@ def read_hrm_text(c: Fields) -> ModelSpec:
     c.read.add("num_key_value_heads")
     hidden, heads = c.size("hidden_size"), c.size("num_attention_heads")
     own = Attention(hidden, heads, heads, c.size("head_dim", default=128), qkv_bias=bias, out_bias=bias)
-    own = msgspec.structs.replace(
-        own, beside=tuple(linear("attention.gate", heads * own.head_dim, hidden, shards=heads, bias=bias))
-    )
+    own = msgspec.structs.replace(own, beside=tuple(_gate(own, bias=bias)))
     part: Dense = dense(c, bias=c.flag("mlp_bias", False))
     stacks: list[Mixer] = [Looped(own, high * low), Looped(own, high)]
     layers = [Layer(mixer, part, _NO_NORMS, hidden) for mixer in stacks for _ in range(each)]

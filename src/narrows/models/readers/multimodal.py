@@ -9,14 +9,12 @@ import msgspec
 from narrows.models.dialects_inside import WAYS
 from narrows.models.fields import Fields
 from narrows.models.readers import inside, reader_of, texts
+from narrows.models.readers.build import from_the_top
 from narrows.models.readers.families import FAMILIES, Family
 from narrows.models.readers.towers import Body, vision
 from narrows.models.readers.tying import text_says
 from narrows.models.spec import ModelSpec, Tower
 from narrows.text import BadInput
-
-_BESIDE = ("torch_dtype", "dtype", "quantization_config")
-"""What the top of a file says of its decoder too."""
 
 PASSED_OVER = frozenset(
     """
@@ -34,10 +32,15 @@ PASSED_OVER = frozenset(
 """Fields at the top of such files that change no size, or that a decoder or tower has of its own."""
 
 
+def pass_over(c: Fields) -> None:
+    """Count those fields, and the numbers of special tokens, as read."""
+    c.read |= PASSED_OVER | {name for name in c.values if name.endswith(("_token_id", "_token_index"))}
+
+
 def read(c: Fields, model_type: str) -> ModelSpec:
     """Any of them."""
     family = FAMILIES[model_type]
-    c.read |= PASSED_OVER | {name for name in c.values if name.endswith(("_token_id", "_token_index"))}
+    pass_over(c)
     text = text_of(c, family)
     body = vision(_part(c, family), family.vision, family.at[0])
     towers = [body.parts.tower(), *(_again(body, at) for at in family.at[1:])]
@@ -83,7 +86,7 @@ def text_of(c: Fields, family: Family) -> ModelSpec:
         text = c.nested(family.text_field)
         # a file of the flat kind, saved anew, says of its decoder at the top what the text part says; that one counts
         c.read |= set(text.values)
-        text.values = {**{name: c.raw(name) for name in _BESIDE}, **_stated(text)}
+        from_the_top(c, text)
         text.defaulted = c.defaulted
     kind = text.raw("model_type", default=family.text) if text is not c else family.text
     known = texts.TEXTS.get(kind) if isinstance(kind, str) else None
@@ -103,10 +106,6 @@ def text_of(c: Fields, family: Family) -> ModelSpec:
 
 def _reader(kind: str) -> Callable[[Fields], ModelSpec] | None:
     return inside.READERS.get(kind) or reader_of(kind)
-
-
-def _stated(text: Fields) -> dict[str, object]:
-    return {name: value for name, value in text.values.items() if name not in _BESIDE or value is not None}
 
 
 def _inner(text: Fields, c: Fields) -> list[object]:

@@ -8,8 +8,18 @@ from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
 from narrows.models.mixers.base import linear
 from narrows.models.readers.audio import with_towers
-from narrows.models.readers.build import PRE_NORMS, attention, dense, model, routed, stack, text_part, windowed
-from narrows.models.readers.qwen import _kinds, _window, experts
+from narrows.models.readers.build import (
+    PRE_NORMS,
+    attention,
+    dense,
+    from_the_top,
+    model,
+    routed,
+    stack,
+    text_part,
+    windowed,
+)
+from narrows.models.readers.qwen import experts, sliding_from, window_of
 from narrows.models.readers.seq2seq_parts import apart
 from narrows.models.readers.sound import Gathered, numbers, qwen3_encoder, renamed, whisper_encoder
 from narrows.models.readers.vision import qwen3_vision
@@ -37,7 +47,7 @@ def read_qwen2_5_omni_thinker(c: Fields) -> ModelSpec:
     text = _text(c)
     layers = text.layers("num_hidden_layers")
     own = attention(text, kv_heads=4, qkv_bias=True)
-    groups = stack(windowed(own, _window(text), _kinds(text, layers)), [dense(text)] * layers, PRE_NORMS)
+    groups = stack(windowed(own, window_of(text), sliding_from(text, layers)), [dense(text)] * layers, PRE_NORMS)
     spec = model(text, groups, family="qwen2_5_omni_thinker", dialect="llama/inner")
     heard = c.nested("audio_config")
     ears = whisper_encoder(heard, "model.audio_tower.", known=False, last="ln_post")
@@ -120,10 +130,7 @@ def read_qwen3_omni_moe_thinker(c: Fields) -> ModelSpec:
 def read_qwen2_5_omni(c: Fields) -> ModelSpec:
     """Qwen 2.5-Omni: servers of text load the thinker; the talker and its vocoder stand beside it."""
     thinker = c.nested("thinker_config")
-    for name in ("torch_dtype", "dtype", "quantization_config"):
-        value = c.raw(name)
-        if thinker.stated(name) is None:
-            thinker.values = {**thinker.values, name: value}
+    from_the_top(c, thinker)
     spec = read_qwen2_5_omni_thinker(thinker)
     c.read |= {"talker_config", "token2wav_config"}
     seen = tuple(renamed(tower, "model.", "thinker.model.") for tower in spec.towers)

@@ -6,7 +6,7 @@ import msgspec
 
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import PRE_NORMS, attention, dense
+from narrows.models.readers.build import PRE_NORMS, attention, dense, from_the_top
 from narrows.models.readers.omni import read_qwen3_omni_moe_thinker
 from narrows.models.readers.qwen import experts
 from narrows.models.readers.seq2seq_parts import apart
@@ -18,10 +18,7 @@ from narrows.models.tensors import Tensor
 def read_qwen3_omni_moe(c: Fields) -> ModelSpec:
     """Qwen 3-Omni: servers of text load the thinker."""
     thinker = c.nested("thinker_config")
-    for name in ("torch_dtype", "dtype", "quantization_config"):
-        value = c.raw(name)
-        if thinker.stated(name) is None:
-            thinker.values = {**thinker.values, name: value}
+    from_the_top(c, thinker)
     spec = read_qwen3_omni_moe_thinker(thinker)
     c.read |= {key for key in c.values if key.endswith(("_token_id", "_audio_output"))}
     c.read |= {"talker_config", "code2wav_config"}

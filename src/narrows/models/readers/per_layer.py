@@ -34,7 +34,7 @@ def with_overrides(reader: Callable[[Fields], ModelSpec], config: dict[str, Any]
     path = f"text_config.{FIELD}" if inner else FIELD
     chosen = _by_layer(holder[FIELD], path, spec.layers)
     base = {name: value for name, value in holder.items() if name != FIELD}
-    layers = [group.layer for group in spec.groups for _ in range(group.repeat)]
+    layers = spec.each_layer
     kinds: dict[str, list[int]] = {}
     for index, values in chosen.items():
         kinds.setdefault(repr(sorted(values.items())), []).append(index)
@@ -58,7 +58,7 @@ def with_overrides(reader: Callable[[Fields], ModelSpec], config: dict[str, Any]
                 "config field '{field}' changes more than its layer; the file contradicts itself",
                 field=f"{path}.{indices[0]}",
             )
-        made = [group.layer for group in other.groups for _ in range(group.repeat)]
+        made = other.each_layer
         for index in indices:
             layers[index] = made[index]
     same: dict[Any, Any] = {}

@@ -37,8 +37,8 @@ def _no_cross_attention(c: Fields, family: str) -> None:
         )
 
 
-def read(c: Fields, model_type: str) -> ModelSpec:
-    """GPT-1 (`openai-gpt`): norms after each part, none at the end.
+def read_openai_gpt(c: Fields) -> ModelSpec:
+    """GPT-1: norms after each part, none at the end.
 
     transformers' class recomputes keys and values at every step; servers cache them, and so they are counted.
     """
@@ -46,7 +46,7 @@ def read(c: Fields, model_type: str) -> ModelSpec:
     positions = c.size("n_positions", "max_position_embeddings", default=512)
     c.read |= {"afn", "n_special", "predict_special_tokens"}
     groups = stack([mixer] * layers, [Dense(mixer.hidden, 4 * mixer.hidden, False, True)] * layers, _LN)
-    return model(c, groups, family=model_type, dialect="openai-gpt", tied=True, positions=positions, final_norm=False)
+    return model(c, groups, family="openai-gpt", dialect="openai-gpt", tied=True, positions=positions, final_norm=False)
 
 
 def read_ctrl(c: Fields) -> ModelSpec:

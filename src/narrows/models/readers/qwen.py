@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from narrows.models.feedforward import MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, GatedDeltaNet, Mixer
@@ -12,6 +14,8 @@ from narrows.models.readers.build import (
     SLIDING,
     attention,
     dense,
+    full_every,
+    mixture,
     model,
     routed,
     stack,
@@ -20,7 +24,7 @@ from narrows.models.readers.build import (
 from narrows.models.spec import ModelSpec
 
 
-def _kinds(c: Fields, layers: int) -> list[str]:
+def sliding_from(c: Fields, layers: int) -> list[str]:
     """`use_sliding_window` lets the layers from `max_window_layers` on slide; off by default."""
     first = c.size("max_window_layers", default=28, least=0)
     slides = c.flag("use_sliding_window", False)
@@ -28,7 +32,7 @@ def _kinds(c: Fields, layers: int) -> list[str]:
     return given or [SLIDING if slides and i >= first else FULL for i in range(layers)]
 
 
-def _window(c: Fields) -> int | None:
+def window_of(c: Fields) -> int | None:
     """The window, where windows are used at all; 0 in a file means none."""
     if not c.flag("use_sliding_window", False):
         c.read.add("sliding_window")
@@ -38,21 +42,14 @@ def _window(c: Fields) -> int | None:
 
 def experts(c: Fields, default: int, top_k: int, shared: int = 0) -> MixtureOfExperts:
     """Routed experts, and a gated shared one of width `shared`."""
-    number = c.size("num_experts", "num_local_experts", default=default)
-    return MixtureOfExperts(
-        c.size("hidden_size"),
-        number,
-        c.size("num_experts_per_tok", default=min(top_k, number), most=number),
-        c.size("moe_intermediate_size"),
-        shared=shared,
-        shared_gate=shared > 0,
-    )
+    width = c.size("moe_intermediate_size")
+    return mixture(c, c.size("hidden_size"), width, number=default, top_k=top_k, shared=shared, shared_gate=shared > 0)
 
 
 def read_qwen2(c: Fields) -> ModelSpec:
     """Qwen 2 and 2.5."""
     layers = c.layers("num_hidden_layers")
-    mixers = windowed(attention(c, kv_heads=32, qkv_bias=True), _window(c), _kinds(c, layers))
+    mixers = windowed(attention(c, kv_heads=32, qkv_bias=True), window_of(c), sliding_from(c, layers))
     return model(c, stack(mixers, [dense(c)] * layers, PRE_NORMS), family="qwen2")
 
 
@@ -66,7 +63,7 @@ def read_qwen2_moe(c: Fields) -> ModelSpec:
     kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [
         SLIDING if slides and i % 2 == 0 and i < first_full else FULL for i in range(layers)
     ]
-    mixers = windowed(attention(c, kv_heads=16, qkv_bias=bias), _window(c), kinds)
+    mixers = windowed(attention(c, kv_heads=16, qkv_bias=bias), window_of(c), kinds)
     sparse = experts(c, 60, 4, c.size("shared_expert_intermediate_size"))
     return model(c, stack(mixers, routed(c, layers, sparse, dense(c)), PRE_NORMS), family="qwen2_moe")
 
@@ -76,7 +73,7 @@ def read_qwen3(c: Fields) -> ModelSpec:
     layers = c.layers("num_hidden_layers")
     bias = c.flag("attention_bias", False)
     full = attention(c, kv_heads=32, head_dim=128, qk_norm=True, qkv_bias=bias, out_bias=bias)
-    mixers = windowed(full, _window(c), _kinds(c, layers))
+    mixers = windowed(full, window_of(c), sliding_from(c, layers))
     return model(c, stack(mixers, [dense(c)] * layers, PRE_NORMS), family="qwen3")
 
 
@@ -85,22 +82,19 @@ def read_qwen3_moe(c: Fields) -> ModelSpec:
     layers = c.layers("num_hidden_layers")
     bias = c.flag("attention_bias", False)
     c.read.add("use_qk_norm")  # always on, whatever the file says
-    mixer = attention(c, kv_heads=4, qk_norm=True, qkv_bias=bias, out_bias=bias, window=_window(c))
+    mixer = attention(c, kv_heads=4, qk_norm=True, qkv_bias=bias, out_bias=bias, window=window_of(c))
     feed_forwards = routed(c, layers, experts(c, 128, 8), dense(c))
     return model(c, stack([mixer] * layers, feed_forwards, PRE_NORMS), family="qwen3_moe")
 
 
-def read_qwen3_next(c: Fields) -> ModelSpec:
-    """Qwen 3-Next: three gated delta nets to one gated full attention, all with routed and shared experts."""
-    layers = c.layers("num_hidden_layers")
-    interval = c.size("full_attention_interval", default=4)
-    kinds = c.kinds("layer_types", layers, (LINEAR, FULL)) or [
-        FULL if (i + 1) % interval == 0 else LINEAR for i in range(layers)
-    ]
+def delta_nets(c: Fields, layers: int, kv_heads: int, **rest: Any) -> tuple[list[Mixer], Attention]:
+    """Three gated delta nets to one gated full attention, unless the file says otherwise; and that attention.
+
+    kv_heads: of the attention, by default. rest: what the delta net has besides its sizes.
+    """
+    kinds = full_every(c, layers, c.size("full_attention_interval", default=4), LINEAR)
     bias = c.flag("attention_bias", False)
-    full: Attention = attention(
-        c, kv_heads=2, head_dim=256, qk_norm=True, output_gate=True, qkv_bias=bias, out_bias=bias
-    )
+    full = attention(c, kv_heads=kv_heads, head_dim=256, qk_norm=True, output_gate=True, qkv_bias=bias, out_bias=bias)
     delta = GatedDeltaNet(
         full.hidden,
         c.size("linear_num_key_heads", default=16),
@@ -108,8 +102,15 @@ def read_qwen3_next(c: Fields) -> ModelSpec:
         c.size("linear_key_head_dim", default=128),
         c.size("linear_value_head_dim", default=128),
         c.size("linear_conv_kernel_dim", default=4),
+        **rest,
     )
-    mixers: list[Mixer] = [full if kind == FULL else delta for kind in kinds]
+    return [full if kind == FULL else delta for kind in kinds], full
+
+
+def read_qwen3_next(c: Fields) -> ModelSpec:
+    """Qwen 3-Next: delta nets and gated attention, all with routed and shared experts."""
+    layers = c.layers("num_hidden_layers")
+    mixers, _ = delta_nets(c, layers, 2)
     sparse = experts(c, 512, 10, c.size("shared_expert_intermediate_size", default=512))
     feed_forwards = routed(c, layers, sparse, dense(c))
     return model(c, stack(mixers, feed_forwards, PRE_NORMS), family="qwen3_next", dialect="qwen3_next")

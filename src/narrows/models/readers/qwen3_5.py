@@ -7,10 +7,8 @@ import msgspec
 from narrows.models.dialects import DIALECTS
 from narrows.models.feedforward import FeedForward
 from narrows.models.fields import Fields
-from narrows.models.mixers import Attention, GatedDeltaNet, Mixer
+from narrows.models.mixers import Attention, Mixer
 from narrows.models.readers.build import (
-    FULL,
-    LINEAR,
     PRE_NORMS,
     attention,
     dense,
@@ -20,7 +18,7 @@ from narrows.models.readers.build import (
     state_format,
     text_part,
 )
-from narrows.models.readers.qwen import experts
+from narrows.models.readers.qwen import delta_nets, experts
 from narrows.models.readers.vision import qwen3_vision
 from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import Tensor
@@ -28,23 +26,7 @@ from narrows.models.tensors import Tensor
 
 def _mixers(c: Fields, layers: int, kv_heads: int) -> tuple[list[Mixer], Attention]:
     c.read.add("attn_output_gate")  # always on, whatever the file says
-    interval = c.size("full_attention_interval", default=4)
-    kinds = c.kinds("layer_types", layers, (LINEAR, FULL)) or [
-        FULL if (i + 1) % interval == 0 else LINEAR for i in range(layers)
-    ]
-    bias = c.flag("attention_bias", False)
-    full = attention(c, kv_heads=kv_heads, head_dim=256, qk_norm=True, output_gate=True, qkv_bias=bias, out_bias=bias)
-    delta = GatedDeltaNet(
-        full.hidden,
-        c.size("linear_num_key_heads", default=16),
-        c.size("linear_num_value_heads", default=32),
-        c.size("linear_key_head_dim", default=128),
-        c.size("linear_value_head_dim", default=128),
-        c.size("linear_conv_kernel_dim", default=4),
-        fused=False,
-        state_format=state_format(c, "mamba_ssm_dtype"),
-    )
-    return [full if kind == FULL else delta for kind in kinds], full
+    return delta_nets(c, layers, kv_heads, fused=False, state_format=state_format(c, "mamba_ssm_dtype"))
 
 
 def _decoder(c: Fields, mixers: list[Mixer], full: Attention, part: FeedForward, family: str) -> ModelSpec:

@@ -11,7 +11,7 @@ import msgspec
 from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, linear
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, outside, routed, windowed
+from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, outside, routed, which_sparse, windowed
 from narrows.models.readers.like_llama import assemble, build
 from narrows.models.readers.qwen import experts as qwen_experts
 from narrows.models.readers.traits import Traits, attention_of, dense_of, experts_of
@@ -36,11 +36,9 @@ def by_kind(
     c: Fields, layers: int, first_dense: int, sparse: FeedForward, plain: Callable[[], FeedForward]
 ) -> list[FeedForward]:
     """Dense and sparse layers as `mlp_layer_types` lists them, else the first ones dense."""
-    kinds = c.kinds("mlp_layer_types", layers, ("dense", "sparse")) or [
-        "dense" if i < first_dense else "sparse" for i in range(layers)
-    ]
-    dense = plain() if "dense" in kinds else sparse
-    return [sparse if kind == "sparse" else dense for kind in kinds]
+    at = which_sparse(c, layers, first_dense)
+    dense = sparse if all(at) else plain()
+    return [sparse if one else dense for one in at]
 
 
 def every(layers: int, period: int, offset: int = 1) -> list[str]:

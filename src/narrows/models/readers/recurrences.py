@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from narrows.models.feedforward import ChannelMix, Dense
 from narrows.models.fields import LARGEST, Fields
 from narrows.models.mixers import Attention, GatedRecurrence, MatrixMemory, Mixer, Rwkv4
@@ -76,14 +74,6 @@ def read_rwkv(c: Fields) -> ModelSpec:
     return model(c, groups, family="rwkv", dialect="rwkv", final_norm_bias=True)
 
 
-def _factor(c: Fields, name: str, default: float) -> float:
-    """A positive number that a size is multiplied with."""
-    value: Any = c.raw(name, default=default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1000:
-        raise BadInput("config field '{field}' must be a number", field=c.path + name)
-    return value
-
-
 _XLSTM = Norms(("norm_mlstm", "norm_ffn"))
 
 
@@ -101,10 +91,10 @@ def read_xlstm(c: Fields) -> ModelSpec:
             hidden=hidden,
         )
     heads, bias = c.size("num_heads", default=8), c.flag("use_bias", False)
-    keys, values = (int(hidden * _factor(c, f"{side}_dim_factor", usual)) for side, usual in (("qk", 0.5), ("v", 1.0)))
+    keys, values = (int(hidden * c.factor(f"{side}_dim_factor", usual)) for side, usual in (("qk", 0.5), ("v", 1.0)))
     key, value = (c.divide(n, heads, f"{side}_dim_factor", "num_heads") for n, side in ((keys, "qk"), (values, "v")))
     multiple = c.size("ffn_round_up_to_multiple_of", default=64)
-    inner = int((hidden * _factor(c, "ffn_proj_factor", 2.667) + multiple - 1) // multiple * multiple)
+    inner = int((hidden * c.factor("ffn_proj_factor", 2.667) + multiple - 1) // multiple * multiple)
     if not key or not value or not 0 < inner <= LARGEST:
         raise BadInput(
             "config field '{field}' is out of range; take the config.json of the original model",

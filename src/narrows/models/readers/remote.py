@@ -31,7 +31,7 @@ def read(c: Fields, model_type: str) -> ModelSpec:
 
 def parts_of(spec: ModelSpec, choose: Callable[[int], FeedForward]) -> ModelSpec:
     """The model with the feed-forward part of every layer chosen by its index."""
-    mixers = [group.layer.mixer for group in spec.groups for _ in range(group.repeat)]
+    mixers = [layer.mixer for layer in spec.each_layer]
     groups = stack(mixers, [choose(i) for i in range(spec.layers)], spec.groups[0].layer.norms)
     return msgspec.structs.replace(spec, groups=groups)
 
@@ -156,7 +156,7 @@ def read_ouro(c: Fields) -> ModelSpec:
     if loops == 1:
         return spec
     turned: dict[Mixer, Looped] = {}
-    mixers = [group.layer.mixer for group in spec.groups for _ in range(group.repeat)]
+    mixers = [layer.mixer for layer in spec.each_layer]
     looped = [turned.setdefault(mixer, Looped(mixer, loops)) for mixer in mixers if isinstance(mixer, Attention)]
     layer = spec.groups[0].layer
     return msgspec.structs.replace(spec, groups=stack(looped, [layer.feed_forward] * spec.layers, layer.norms))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from narrows.models.feedforward import Beside, Dense, FeedForward, MixtureOfExperts
+from narrows.models.feedforward import Beside, Dense, FeedForward
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import PRE_NORMS, attention, dense, model, stack
+from narrows.models.readers.build import PRE_NORMS, attention, dense, mixture, model, stack
 from narrows.models.readers.like_llama import read_hunyuan_v1_moe
 from narrows.models.readers.mtp import with_prediction
 from narrows.models.readers.spelling import respell
@@ -24,13 +24,8 @@ def read_dbrx(c: Fields) -> ModelSpec:
     kv = own.size("kv_n_heads", default=1, most=heads)
     c.divide(heads, kv, "n_heads", "attn_config.kv_n_heads")
     mixer = Attention(hidden, heads, kv, c.divide(hidden, heads, "d_model", "n_heads"))
-    number = experts.size("moe_num_experts", default=4)
-    part = MixtureOfExperts(
-        hidden,
-        number,
-        experts.size("moe_top_k", default=1, most=number),
-        experts.size("ffn_hidden_size", default=3584),
-    )
+    width = experts.size("ffn_hidden_size", default=3584)
+    part = mixture(experts, hidden, width, number=4, top_k=1, names=("moe_num_experts",), chosen=("moe_top_k",))
     c.read |= {"emb_pdrop", "num_key_value_heads"}
     return model(
         c, stack([mixer] * layers, [part] * layers, Norms(("norm_1", "norm_2"))), family="dbrx", dialect="dbrx"
@@ -41,13 +36,7 @@ def read_arctic(c: Fields) -> ModelSpec:
     """Snowflake Arctic: beside the experts of a layer, a dense part as wide as the model."""
     layers = c.layers("num_hidden_layers")
     mixer = attention(c, window=c.maybe_size("sliding_window", default=None))
-    number = c.size("num_local_experts", default=8)
-    sparse = MixtureOfExperts(
-        mixer.hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(2, number), most=number),
-        c.size("intermediate_size"),
-    )
+    sparse = mixture(c, mixer.hidden, c.size("intermediate_size"), number=8, top_k=2, names=("num_local_experts",))
     if c.size("moe_layer_frequency", default=2) != 1 or not c.flag("parallel_attn_mlp_res", False):
         raise BadInput(
             "this arctic config does not have experts beside a dense part in every layer, as the published models do; "
@@ -69,15 +58,16 @@ def read_bailing_moe(c: Fields) -> ModelSpec:
         out_bias=c.flag("use_bias", False),
         qk_norm=c.flag("use_qk_norm", False),
     )
-    number = c.size("num_experts", default=16)
     width = c.size("moe_intermediate_size")
     count = c.maybe_size("num_shared_experts", default=0, least=0) or 0
     wide = c.maybe_size("moe_shared_expert_intermediate_size", default=None)
-    sparse = MixtureOfExperts(
+    sparse = mixture(
+        c,
         mixer.hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(2, number), most=number),
         width,
+        number=16,
+        top_k=2,
+        names=("num_experts",),
         shared=count * (wide or width),
         correction=c.flag("moe_router_enable_expert_bias", False),
     )

@@ -155,7 +155,7 @@ def whole_model(
     vocab: int,
     tied: bool,
     max_length: int,
-    towers: tuple[Tower, ...] = (),
+    towers: tuple[Tower, ...],
 ) -> ModelSpec:
     """The decoder with its frame, and the towers beside it."""
     return ModelSpec(

@@ -7,10 +7,10 @@ import msgspec
 from narrows.models.fields import Fields
 from narrows.models.readers.families import Family
 from narrows.models.readers.gemma import read_gemma
-from narrows.models.readers.multimodal import PASSED_OVER, inside_of, read, text_of
+from narrows.models.readers.multimodal import inside_of, pass_over, read, text_of
 from narrows.models.readers.texts import TEXTS
 from narrows.models.readers.towers import projectors, vision
-from narrows.models.readers.towers.parts import Parts, ratio, whole_numbers
+from narrows.models.readers.towers.parts import Parts, whole_numbers
 from narrows.models.readers.towers.sam import neck, sam
 from narrows.models.readers.vision import qwen3_vision
 from narrows.models.spec import ModelSpec, Tower
@@ -20,7 +20,7 @@ _INSIDE = "model.language_model"
 
 def together(c: Fields, family: Family, text: ModelSpec, name: str, towers: list[Tower]) -> ModelSpec:
     """The decoder with its towers, under a family's name."""
-    c.read |= PASSED_OVER | {one for one in c.values if one.endswith(("_token_id", "_token_index"))}
+    pass_over(c)
     return inside_of(family, text, name, towers)
 
 
@@ -102,7 +102,7 @@ def _muse_sound(a: Fields) -> Parts:
     widths = whole_numbers(a, "hidden_sizes", default=[256, 512, 1024, 2048])
     sides = whole_numbers(a, "patch_sizes", default=[16, 6, 5, 4], count=len(widths), most=2**20)
     depths = whole_numbers(a, "depths", default=[2, 2, 2, 2], count=len(widths), most=10_000)
-    grow, kernel = ratio(a, "mlp_ratio", 4.0), a.size("conv_kernel_size", default=7, most=1024)
+    grow, kernel = a.factor("mlp_ratio", 4.0), a.size("conv_kernel_size", default=7, most=1024)
     parts, before = Parts("model.audio_tower."), 1
     for i, (width, side, depth) in enumerate(zip(widths, sides, depths, strict=True)):
         parts.add(f"layers.{i}.patch_embedder.proj", width, before * side, bias=True)

@@ -73,7 +73,7 @@ class Gathered:
         return Tower(name, tuple(self.found), reads=True)
 
 
-def kept_whole(tower: Tower, name: str = "audio encoder") -> Tower:
+def kept_whole(tower: Tower, name: str) -> Tower:
     """An encoder of sound beside a decoder: engines keep it whole on every rank, and leave it unquantized."""
     rows = tuple(
         (
@@ -134,7 +134,7 @@ def renamed(tower: Tower, old: str, new: str) -> Tower:
     return msgspec.structs.replace(tower, tensors=rows)
 
 
-def parakeet_encoder(c: Fields, prefix: str = "model.encoder.") -> Tower:
+def parakeet_encoder(c: Fields) -> Tower:
     """Parakeet's Fast Conformer: convolutions that halve the sound several times, then conformer layers."""
     c.read |= QUIET | _CONFORMER_QUIET
     hidden, inner = c.size("hidden_size", default=1024), c.size("intermediate_size", default=4096)
@@ -147,7 +147,7 @@ def parakeet_encoder(c: Fields, prefix: str = "model.encoder.") -> Tower:
     stride, factor = c.size("subsampling_conv_stride", default=2), c.size("subsampling_factor", default=8)
     halvings = factor.bit_length() - 1
     left = c.size("num_mel_bins", default=80) // stride**halvings
-    out = Gathered(prefix)
+    out = Gathered("model.encoder.")
     out.conv("subsampling.layers.0", channels, 1, kernel, kernel)
     for i in range(halvings - 1):
         out.conv(f"subsampling.layers.{2 + 3 * i}", channels, 1, kernel, kernel)

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from narrows.models.feedforward import FeedForward, MixtureOfExperts
+from narrows.models.feedforward import FeedForward
 from narrows.models.fields import Fields
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense, model, stack
+from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense, mixture, model, stack
 from narrows.models.readers.mtp import prediction_layer
 from narrows.models.readers.spelling import respell
 from narrows.models.spec import Layer, ModelSpec, Tower
@@ -43,12 +43,13 @@ def read_step3p5(c: Fields) -> ModelSpec:
         full, heads=heads, kv_heads=kv, head_dim=other.size("head_dim", default=full.head_dim), window=window
     )
     kinds = _kinds(c, layers, ahead)
-    width, number = c.size("moe_intermediate_size", default=1280), c.size("n_routed_experts", default=288)
-    sparse = MixtureOfExperts(
+    sparse = mixture(
+        c,
         full.hidden,
-        number,
-        c.size("num_experts_per_tok", default=min(8, number), most=number),
-        width,
+        c.size("moe_intermediate_size", default=1280),
+        number=288,
+        top_k=8,
+        names=("n_routed_experts",),
         shared=c.size("share_expert_dim", default=1280),
         correction=True,
     )

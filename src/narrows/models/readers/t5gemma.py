@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import FULL, SLIDING, attention, dense, windowed
+from narrows.models.readers.build import attention, dense, full_every, windowed
 from narrows.models.readers.seq2seq_parts import QUIET, crossing, encoder, frame, whole_model
 from narrows.models.readers.sound import Gathered
 from narrows.models.spec import Layer, ModelSpec, Norms, Tower
@@ -19,9 +19,7 @@ def _attentions(c: Fields, every: int, *, qk_norm: bool) -> list[Attention]:
     """One attention per layer; every `every`-th is full, where the file lists nothing."""
     layers, bias = c.layers("num_hidden_layers", default=26), c.flag("attention_bias", False)
     full = attention(c, kv_heads=4, head_dim=256, qkv_bias=bias, out_bias=bias, qk_norm=qk_norm)
-    usual = [SLIDING if (i + 1) % every else FULL for i in range(layers)]
-    window = c.maybe_size("sliding_window", default=4096)
-    return windowed(full, window, c.kinds("layer_types", layers, (SLIDING, FULL)) or usual)
+    return windowed(full, c.maybe_size("sliding_window", default=4096), full_every(c, layers, every))
 
 
 def read_t5gemma(c: Fields) -> ModelSpec:

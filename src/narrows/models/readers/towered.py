@@ -9,10 +9,12 @@ import msgspec
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import model, stack, text_part
+from narrows.models.readers.build import model, stack, text_part, with_defaults
 from narrows.models.readers.phi3 import read_phi3
 from narrows.models.readers.qwen import read_qwen2, read_qwen3
-from narrows.models.readers.vision import Parts
+from narrows.models.readers.towers import vision
+from narrows.models.readers.towers.parts import Parts
+from narrows.models.readers.towers.sam import sam
 from narrows.models.spec import ModelSpec, Norms, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
@@ -32,19 +34,6 @@ def _of_type(c: Fields, kind: str, tied: bool) -> Fields:
     return text
 
 
-def _clip(parts: Parts, c: Fields, layer: str, hidden: int, inner: int, count: int) -> None:
-    """The layers of a CLIP-like transformer, every weight with a bias."""
-    for name, rows, columns in (
-        *((f"self_attn.{side}", hidden, hidden) for side in ("q_proj", "k_proj", "v_proj", "out_proj")),
-        ("mlp.fc1", inner, hidden),
-        ("mlp.fc2", hidden, inner),
-    ):
-        parts.add(layer + name, rows, columns, repeats=count, bias=True)
-    for name in ("layer_norm1", "layer_norm2"):
-        parts.add(layer + name, hidden, repeats=count, bias=True)
-    c.read |= {"num_attention_heads", "hidden_act"}
-
-
 def read_git(c: Fields) -> ModelSpec:
     """GIT: BERT's layers behind a CLIP tower; picture and text stand in one sequence."""
     layers, hidden = c.layers("num_hidden_layers"), c.size("hidden_size")
@@ -52,22 +41,12 @@ def read_git(c: Fields) -> ModelSpec:
     width = c.divide(hidden, heads, "hidden_size", "num_attention_heads")
     mixer = Attention(hidden, heads, heads, width, qkv_bias=True, out_bias=True)
     part = Dense(hidden, c.size("intermediate_size", default=3072), gated=False, bias=True)
-    vision = c.nested("vision_config")
-    wide, inner = vision.size("hidden_size", default=768), vision.size("intermediate_size", default=3072)
-    count, patch = vision.layers("num_hidden_layers", default=12), vision.size("patch_size", default=16)
-    side = vision.size("image_size", default=224) // patch
-    parts = Parts("git.image_encoder.vision_model.")
-    parts.add("embeddings.class_embedding", wide, suffix="")
-    parts.add("embeddings.patch_embedding", wide, vision.size("num_channels", default=3), patch, patch)
-    parts.add("embeddings.position_embedding", side * side + 1, wide)
-    for name in ("pre_layrnorm", "post_layernorm"):
-        parts.add(name, wide, bias=True)
-    _clip(parts, vision, "encoder.layers.{}.", wide, inner, count)
+    body = vision(c.nested("vision_config"), "git_vision_model", "git.image_encoder.")
     projector = Parts("git.")
-    projector.add("visual_projection.visual_projection.0", hidden, wide, bias=True)
+    projector.add("visual_projection.visual_projection.0", hidden, body.hidden, bias=True)
     projector.add("visual_projection.visual_projection.1", hidden, bias=True)
     frames = c.maybe_size("num_image_with_embedding", default=None, most=100_000) or 0
-    projector.add("img_temporal_embedding.{}", wide, repeats=frames, suffix="")
+    projector.add("img_temporal_embedding.{}", body.hidden, repeats=frames, suffix="")
     c.read |= {"hidden_dropout_prob", "attention_probs_dropout_prob"}
     norms = Norms(("attention.output.LayerNorm", "output.LayerNorm"), bias=True)
     return model(
@@ -79,50 +58,20 @@ def read_git(c: Fields) -> ModelSpec:
         embedding_norm=True,
         final_norm=False,
         head_bias=True,
-        towers=(parts.tower(), projector.tower("projector")),
+        towers=(body.parts.tower(), projector.tower("projector")),
     )
 
 
 def read_got_ocr2(c: Fields) -> ModelSpec:
     """GOT-OCR 2: Qwen2 behind the tower of SAM, whose layers attend within windows or to everything."""
     spec = read_qwen2(_of_type(c, "qwen2", True))
-    vision = c.nested("vision_config")
-    hidden, inner = vision.size("hidden_size", default=768), vision.size("mlp_dim", default=3072)
-    count, out = vision.layers("num_hidden_layers", default=12), vision.size("output_channels", default=256)
-    heads, patch = vision.size("num_attention_heads", default=12), vision.size("patch_size", default=16)
-    side, window = vision.size("image_size", default=1024) // patch, vision.size("window_size", default=14, least=0)
-    width = vision.divide(hidden, heads, "hidden_size", "num_attention_heads")
-    stated = vision.raw("global_attn_indexes")
-    everywhere = frozenset((2, 5, 8, 11)) if stated is None else vision.indices("global_attn_indexes")
-    parts = Parts("model.vision_tower.")
-    if vision.flag("use_abs_pos", True):
-        parts.add("pos_embed", 1, side, side, hidden, suffix="")
-    parts.add("patch_embed.projection", hidden, vision.size("num_channels", default=3), patch, patch, bias=True)
-    layer = "layers.{}."
-    for name, rows, columns, bias in (
-        ("attn.qkv", 3 * hidden, hidden, vision.flag("qkv_bias", True)),
-        ("attn.proj", hidden, hidden, True),
-        ("mlp.lin1", inner, hidden, True),
-        ("mlp.lin2", hidden, inner, True),
-    ):
-        parts.add(layer + name, rows, columns, repeats=count, bias=bias)
-    for name in ("layer_norm1", "layer_norm2"):
-        parts.add(layer + name, hidden, repeats=count, bias=True)
-    if vision.flag("use_rel_pos", True):
-        number = sum(1 for i in everywhere if 0 <= i < count)
-        for repeats, reach in ((number, side), (count - number, window or side)):
-            for axis in "hw":
-                parts.add(f"{layer}attn.rel_pos_{axis}", 2 * reach - 1, width, repeats=repeats, suffix="")
-    parts.add("neck.conv1", out, hidden, 1, 1)
-    parts.add("neck.conv2", out, out, 3, 3)
-    for name in ("neck.layer_norm1", "neck.layer_norm2"):
-        parts.add(name, out, bias=True)
+    body = sam(c.nested("vision_config"), "model.vision_tower.")
     projector = Parts("model.multi_modal_projector.")
-    projector.add("conv_upsampler1", 2 * out, out, 3, 3)
-    projector.add("conv_upsampler2", spec.hidden, 2 * out, 3, 3)
+    projector.add("conv_upsampler1", 2 * body.out, body.out, 3, 3)
+    projector.add("conv_upsampler2", spec.hidden, 2 * body.out, 3, 3)
     projector.add("multimodal_projector", spec.hidden, spec.hidden, bias=True)
     c.read |= {"image_seq_length"}
-    towers = (parts.tower(), projector.tower("projector"))
+    towers = (body.parts.tower(), projector.tower("projector"))
     return msgspec.structs.replace(spec, family="got_ocr2", dialect="llama_vl", towers=towers)
 
 
@@ -159,12 +108,10 @@ def read_moss_transcribe_diarize(c: Fields) -> ModelSpec:
 
 def read_phi4_multimodal(c: Fields) -> ModelSpec:
     """Phi-4 multimodal: Phi-3's decoder with towers for pictures and sound (the adapters of its files are no part)."""
-    if not c.has("num_key_value_heads"):
-        c.values = {**c.values, "num_key_value_heads": 8}
-        c.defaulted.append(c.path + "num_key_value_heads")
+    with_defaults(c, {"num_key_value_heads": 8})
     spec = read_phi3(c)
-    vision, audio = ((c.nested(name) if c.raw(name) else Fields({})) for name in ("vision_config", "audio_config"))
-    towers = (*_phi4_vision(vision, spec.hidden), *_phi4_audio(audio, spec.hidden))
+    seen, heard = ((c.nested(name) if c.raw(name) else Fields({})) for name in ("vision_config", "audio_config"))
+    towers = (*_phi4_vision(seen, spec.hidden), *_phi4_audio(heard, spec.hidden))
     return msgspec.structs.replace(spec, family="phi4_multimodal", towers=towers)
 
 
@@ -172,27 +119,14 @@ _EXTENDED = "model.embed_tokens_extend."
 
 
 def _phi4_vision(c: Fields, out: int) -> tuple[Tower, Tower]:
-    hidden, inner = c.size("hidden_size", default=1152), c.size("intermediate_size", default=4304)
-    count, patch = c.layers("num_hidden_layers", default=27), c.size("patch_size", default=14)
-    side = c.size("image_size", default=448) // patch
-    parts = Parts(f"{_EXTENDED}image_embed.img_processor.")
-    parts.add("embeddings.patch_embedding", hidden, c.size("num_channels", default=3), patch, patch, bias=True)
-    parts.add("embeddings.position_embedding", side * side, hidden)
-    _clip(parts, c, "encoder.layers.{}.", hidden, inner, count)
-    parts.add("post_layernorm", hidden, bias=True)
-    parts.add("head.probe", 1, 1, hidden, suffix="")
-    parts.add("head.attention.in_proj_weight", 3 * hidden, hidden, suffix="")
-    parts.add("head.attention.in_proj_bias", 3 * hidden, suffix="")
-    parts.add("head.attention.out_proj", hidden, hidden, bias=True)
-    parts.add("head.layernorm", hidden, bias=True)
-    parts.add("head.mlp.fc1", inner, hidden, bias=True)
-    parts.add("head.mlp.fc2", hidden, inner, bias=True)
+    body = vision(c, "phi4_multimodal_vision", f"{_EXTENDED}image_embed.img_processor.")
+    hidden = body.hidden
     projector = Parts(f"{_EXTENDED}image_embed.")
     projector.add("global_img_feature_extensor", 1, 1, hidden, suffix="")
     projector.add("sub_img_feature_extensor", 1, 1, 1, hidden, suffix="")
     projector.add("img_projection_up", out, hidden, bias=True)
     projector.add("img_projection_down", out, out, bias=True)
-    return parts.tower(), projector.tower("projector")
+    return body.parts.tower(), projector.tower("projector")
 
 
 def _halvings(c: Fields, value: Any) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from narrows.models.feedforward import Dense, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, windowed
+from narrows.models.readers.build import PRE_NORMS, attention, full_every, mixture, windowed
 from narrows.models.spec import Norms
 
 Switch = bool | tuple[str, bool]
@@ -101,9 +101,7 @@ def mixers_of(c: Fields, traits: Traits, layers: int) -> list[Attention]:
     if not traits.windows:
         return [full] * layers
     window = c.maybe_size("sliding_window", default=traits.window)
-    every = traits.full_every
-    usual = [SLIDING if not every or (i + 1) % every else FULL for i in range(layers)]
-    return windowed(full, window, c.kinds("layer_types", layers, (SLIDING, FULL)) or usual)
+    return windowed(full, window, full_every(c, layers, traits.full_every))
 
 
 def dense_of(c: Fields, traits: Traits) -> Dense:
@@ -119,18 +117,19 @@ def dense_of(c: Fields, traits: Traits) -> Dense:
 
 def experts_of(c: Fields, experts: Experts) -> MixtureOfExperts:
     """The mixture of experts of a sparse layer."""
-    number = c.size(*experts.number, default=experts.number_default)
-    top_k = c.size(*experts.top_k, default=min(experts.top_k_default, number), most=number)
     width = c.size(experts.width)
     shared = 0
     if experts.shared:
         shared = c.maybe_size(experts.shared, default=experts.shared_default, least=0) or 0
         shared = shared if experts.shared_width else shared * width
-    return MixtureOfExperts(
+    return mixture(
+        c,
         c.size("hidden_size"),
-        number,
-        top_k,
         width,
+        number=experts.number_default,
+        top_k=experts.top_k_default,
+        names=experts.number,
+        chosen=experts.top_k,
         shared=shared,
         shared_bias=on(c, experts.shared_bias),
         correction=experts.correction,

@@ -9,6 +9,7 @@ import msgspec
 from narrows.models.fields import Fields
 from narrows.models.mixers.base import linear
 from narrows.models.readers.bert import BERTS, head, inside, layers_of, pooler
+from narrows.models.readers.build import OF_THE_WHOLE
 from narrows.models.readers.seq2seq_parts import encoder, whole_model
 from narrows.models.readers.sound import Gathered, wave_encoder_layer, wave_layers
 from narrows.models.spec import ModelSpec, Tower
@@ -46,8 +47,7 @@ def together(c: Fields, family: str, tower: Tower, source: int) -> ModelSpec:
         weight, bias = linear("joint", hidden, source, bias=True)
         rows = (("enc_to_dec_proj.weight", 1, weight), ("enc_to_dec_proj.bias", 1, bias))
         tower = msgspec.structs.replace(tower, tensors=(*tower.tensors, *rows))
-    for name in ("torch_dtype", "dtype", "quantization_config"):
-        c.raw(name)
+    c.read.update(OF_THE_WHOLE)
     return whole_model(
         c,
         layers,
@@ -87,11 +87,3 @@ def read_speech_encoder_decoder(c: Fields) -> ModelSpec:
     out.norm("encoder.layer_norm", hidden)
     wave_encoder_layer(half, out.below("encoder.layers.{}.", layers), hidden, inner, heads)
     return together(c, "speech-encoder-decoder", out.tower(), hidden)
-
-
-_READERS = {"encoder-decoder": read_encoder_decoder, "speech-encoder-decoder": read_speech_encoder_decoder}
-
-
-def read(c: Fields, model_type: str) -> ModelSpec:
-    """By `model_type`, which is no name of a function."""
-    return _READERS[model_type](c)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from narrows.models.feedforward import Dense
-from narrows.models.fields import Fields
+from narrows.models.fields import Fields, as_factor
 from narrows.models.mixers import Attention, Mixer, NoMixer
 from narrows.models.readers.build import PRE_NORMS, dense, grouped, model, stack
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
+
+_MOST_HEADS = 2**20
 
 
 def read_nemotron_nas(c: Fields) -> ModelSpec:
@@ -66,13 +66,7 @@ def _block(c: Fields, hidden: int, heads: int, width: int, bias: bool, mlp_bias:
 def _widened(c: Fields, hidden: int) -> int:
     """Width of a gated part: two thirds of `ffn_mult` times the hidden size, up to a multiple of 256."""
     stated = c.maybe_size("intermediate_size", default=None)
-    return stated or _multiple(int(2 * _factor(c.raw("ffn_mult"), c.path + "ffn_mult") * hidden / 3), 256)
-
-
-def _factor(value: Any, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1000:
-        raise BadInput("config field '{field}' must be a number", field=field)
-    return float(value)
+    return stated or _multiple(int(2 * as_factor(c.raw("ffn_mult"), c.path + "ffn_mult") * hidden / 3), 256)
 
 
 def _multiple(width: int, of: int) -> int:
@@ -92,11 +86,11 @@ def read_deci(c: Fields) -> ModelSpec:
     return model(c, stack([kinds[kv] for kv in listed], [dense(c)] * layers, PRE_NORMS), family="deci")
 
 
-def _per_layer(c: Fields, name: str, layers: int, most: int = 2**20) -> list[int]:
+def _per_layer(c: Fields, name: str, layers: int) -> list[int]:
     """A list of one whole number per layer."""
     value = c.raw(name)
     whole = isinstance(value, list) and all(
-        isinstance(one, int) and not isinstance(one, bool) and 0 < one <= most for one in value
+        isinstance(one, int) and not isinstance(one, bool) and 0 < one <= _MOST_HEADS for one in value
     )
     if not whole or len(value) != layers:
         raise BadInput(
@@ -123,7 +117,7 @@ def read_openelm(c: Fields) -> ModelSpec:
     for query, kv, factor in zip(queries, keys, factors, strict=True):
         c.divide(query, kv, "num_query_heads", "num_kv_heads")
         mixers.append(Attention(hidden, query, kv, width, qk_norm=norm))
-        parts.append(Dense(hidden, _rounded(_factor(factor, "ffn_multipliers") * hidden, divisor), gated))
+        parts.append(Dense(hidden, _rounded(as_factor(factor, "ffn_multipliers") * hidden, divisor), gated))
     c.values = {
         **c.values,
         "max_position_embeddings": c.raw("max_context_length", default=2048),

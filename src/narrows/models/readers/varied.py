@@ -17,6 +17,7 @@ from narrows.models.readers.build import (
     attention,
     dense,
     grouped,
+    mixture,
     model,
     stack,
     windowed,
@@ -107,18 +108,12 @@ def read_mellum(c: Fields) -> ModelSpec:
     kinds = c.kinds("layer_types", layers, (SLIDING, FULL)) or [FULL] * layers
     window = c.maybe_size("sliding_window", default=1024)
     mixers = windowed(full, window, kinds)
-    sparse = _experts(c, ("num_experts", "num_local_experts"), 64, 8)
+    sparse = mixture(c, full.hidden, c.size("moe_intermediate_size"), number=64, top_k=8)
     parts = _sorts(c, layers, sparse, ["sparse"] * layers)
     spec = model(c, stack(mixers, parts, PRE_NORMS), family="mellum", dialect="qwen3_next")
     c.read |= {"mtp_layer_types", "mtp_mlp_layer_types"}
     layer = Layer(windowed(full, window, [SLIDING])[0], sparse, PRE_NORMS, full.hidden)
     return with_prediction(c, spec, layer, own_vocab=False)
-
-
-def _experts(c: Fields, names: tuple[str, ...], number: int, top_k: int, **rest: object) -> MixtureOfExperts:
-    count = c.size(*names, default=number)
-    chosen = c.size("num_experts_per_tok", default=min(top_k, count), most=count)
-    return MixtureOfExperts(c.size("hidden_size"), count, chosen, c.size("moe_intermediate_size"), **rest)  # type: ignore[arg-type]
 
 
 def _sorts(c: Fields, layers: int, sparse: MixtureOfExperts, usual: Sequence[str]) -> list[FeedForward]:
@@ -164,11 +159,12 @@ def read_laguna(c: Fields) -> ModelSpec:
             )
             c.read |= view.read
         mixers.append(made[one, kind])
-    sparse = _experts(
+    sparse = mixture(
         c,
-        ("num_experts", "num_local_experts"),
-        256,
-        8,
+        c.size("hidden_size"),
+        c.size("moe_intermediate_size"),
+        number=256,
+        top_k=8,
         shared=c.size("shared_expert_intermediate_size", default=512),
         correction=True,
         correction_learned=True,
@@ -206,7 +202,7 @@ def read_lara_mini(c: Fields) -> ModelSpec:
     mixers = _in_turn(c, full, delta, LINEAR, kinds, 512)
     shared = c.size("shared_expert_intermediate_size", default=512)
     c.read.add("intermediate_size")  # no layer is dense
-    sparse = _experts(c, ("num_experts", "num_local_experts"), 128, 4, shared=shared)
+    sparse = mixture(c, full.hidden, c.size("moe_intermediate_size"), number=128, top_k=4, shared=shared)
     groups = stack(mixers, [sparse] * layers, PRE_NORMS)
     return model(c, groups, family="lara_mini", dialect="qwen3_5", tied=True)
 

@@ -7,8 +7,6 @@ from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import Tower
 from narrows.text import BadInput
 
-__all__ = ["Parts", "gemma4_vision", "llama4_vision", "qwen3_vision"]
-
 _QWEN_PIXELS = 16_777_216
 """The largest image of Qwen3-VL's and Qwen 3.5's processors (`longest_edge`, an area): 16,384 tokens of 32 × 32."""
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
+from math import prod
 from struct import Struct
 from typing import Any
 
 import msgspec
 
-from narrows.models.stored.gguf_cursor import Cursor, refusal, shown
+from narrows.models.paths import short
+from narrows.models.stored.gguf_cursor import Cursor, refusal
 from narrows.precision.ggml import GgmlType, ggml_types_by_id
 from narrows.text import BadInput, Text, printable
 
@@ -49,10 +51,7 @@ class GgufTensor(msgspec.Struct, frozen=True):
     @property
     def elements(self) -> int:
         """Elements in all."""
-        total = 1
-        for size in self.dims:
-            total *= size
-        return total
+        return prod(self.dims)
 
     @property
     def bytes(self) -> int:
@@ -82,14 +81,14 @@ def read_header(path: str, *, most_strings: int = MOST_STRINGS) -> GgufHeader:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise BadInput("'{path}' is not a regular file; give a GGUF file", path=shown(path))
+            raise BadInput("'{path}' is not a regular file; give a GGUF file", path=short(path))
         with open(path, "rb", buffering=0) as file:
             return _read(Cursor(file, path), most_strings)
     except FileNotFoundError:
-        raise BadInput("'{path}' does not exist; give a GGUF file", path=shown(path)) from None
+        raise BadInput("'{path}' does not exist; give a GGUF file", path=short(path)) from None
     except OSError as error:
         raise BadInput(
-            "'{path}' cannot be read: {reason}", path=shown(path), reason=error.strerror or str(error)
+            "'{path}' cannot be read: {reason}", path=short(path), reason=error.strerror or str(error)
         ) from None
 
 
@@ -229,10 +228,7 @@ def _rows(c: Cursor, count: int) -> list[_Row]:
         kind = known.get(number)
         if kind is None:
             c.refuse(Text("{what} has the type {kind}, which narrows does not know", what=what, kind=number), kind_at)
-        total = 1
-        for size in dims:
-            total *= size
-        if not 0 < total < 2**62:
+        if not 0 < prod(dims) < 2**62:
             c.refuse(Text("the dimensions of {what} are zero or too large", what=what), at)
         if (dims[0] if dims else 1) % kind.block:
             c.refuse(

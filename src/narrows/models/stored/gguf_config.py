@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from narrows.models.fields import MOST_LAYERS
+from narrows.models.paths import short
 from narrows.models.stored.gguf import GgufTensor
-from narrows.models.stored.gguf_cursor import shown
 from narrows.models.stored.gguf_families import ARCHITECTURES
 from narrows.text import BadInput
 
@@ -45,7 +45,7 @@ class Facts:
         """What a value that cannot be is answered with."""
         return BadInput(
             "'{path}' says {key} = {value}, which does not fit its tensors; download it again, or convert it anew",
-            path=shown(self.path),
+            path=short(self.path),
             key=f"{self.architecture}.{key}"[:80],
             value=str(value)[:40],
         )
@@ -61,7 +61,7 @@ class Facts:
         if len(values) > 1:
             raise BadInput(
                 "'{path}' has layers that differ in {key}, which narrows does not read yet for this architecture",
-                path=shown(self.path),
+                path=short(self.path),
                 key=f"{self.architecture}.{key}"[:80],
             )
         return values.pop() if values else 0
@@ -75,7 +75,7 @@ class Facts:
             if found is None:
                 raise BadInput(
                     "'{path}' does not say {key}, and narrows will not guess it; download it again, or convert it anew",
-                    path=shown(self.path),
+                    path=short(self.path),
                     key=f"{self.architecture}.{key}"[:80],
                 )
             raise self.refusal(key, found)
@@ -137,7 +137,7 @@ def config_of(path: str, metadata: Mapping[str, Any], tensors: Mapping[str, Gguf
     if known is None:
         raise BadInput(
             "'{path}' is of the architecture '{name}', which narrows does not read; it reads {known}",
-            path=shown(path),
+            path=short(path),
             name=str(name)[:40],
             known=_nearest(str(name)),
         )
@@ -147,7 +147,7 @@ def config_of(path: str, metadata: Mapping[str, Any], tensors: Mapping[str, Gguf
         raise BadInput(
             "'{path}' has no token embedding (token_embd.weight), so that it is no language model; give the model's "
             "main file",
-            path=shown(path),
+            path=short(path),
         )
     config: dict[str, Any] = {
         "model_type": known.model_type,

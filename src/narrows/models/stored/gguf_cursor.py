@@ -11,7 +11,8 @@ from contextlib import suppress
 from struct import Struct
 from typing import BinaryIO, NoReturn
 
-from narrows.text import BadInput, Text, printable
+from narrows.models.paths import short
+from narrows.text import BadInput, Text
 
 CHUNK = 2**18
 """Bytes read at once; the only buffer there is."""
@@ -130,13 +131,7 @@ def refusal(path: str, offset: int, reason: Text) -> BadInput:
     """The one way a GGUF file is refused."""
     return BadInput(
         "'{path}' is not a GGUF file that narrows can read: at byte {offset}, {reason}",
-        path=shown(path),
+        path=short(path),
         offset=offset,
         reason=reason,
     )
-
-
-def shown(path: str) -> str:
-    """The end of a path, which tells files apart."""
-    path = printable(path)
-    return path if len(path) <= 100 else "…" + path[-99:]

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from narrows.models.paths import short
 from narrows.models.spec import ModelSpec
 from narrows.models.stored.gguf import MOST_STRINGS, MOST_TENSORS, GgufHeader, GgufTensor, read_header
 from narrows.models.stored.gguf_config import config_of
-from narrows.models.stored.gguf_cursor import shown
 from narrows.models.stored.gguf_stored import StoredTensor, stored_as
 from narrows.precision.ggml import file_type_name
 from narrows.text import BadInput, Text, printable
@@ -30,7 +30,7 @@ def read_gguf(path: str) -> ModelSpec:
     if metadata.get("general.type") in ("adapter", "imatrix", "mmproj"):
         raise BadInput(
             "'{path}' holds no model but a companion of one ({kind}); give the model's own file",
-            path=shown(path),
+            path=short(path),
             kind=str(metadata["general.type"]),
         )
     tensors: dict[str, GgufTensor] = {}
@@ -39,7 +39,7 @@ def read_gguf(path: str) -> ModelSpec:
             if tensor.name in tensors:
                 raise BadInput(
                     "'{path}' repeats the tensor '{name}' of another part; download the parts again",
-                    path=shown(header.path),
+                    path=short(header.path),
                     name=tensor.name[:60],
                 )
             tensors[tensor.name] = tensor
@@ -70,7 +70,7 @@ def _parts(path: str) -> list[GgufHeader]:
     given = read_header(path)
     count = given.metadata.get("split.count", 1)
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _MOST_PARTS:
-        raise BadInput("'{path}' says that it is one of {count} parts", path=shown(path), count=str(count)[:40])
+        raise BadInput("'{path}' says that it is one of {count} parts", path=short(path), count=str(count)[:40])
     folder, name = os.path.split(path)
     found = _PART.fullmatch(name)
     if count <= 1:
@@ -79,7 +79,7 @@ def _parts(path: str) -> list[GgufHeader]:
         raise BadInput(
             "'{path}' is one of {count} parts, and its name does not say which; give parts their names as downloaded, "
             "such as {example}",
-            path=shown(path),
+            path=short(path),
             count=count,
             example=f"model-00001-of-{count:05d}.gguf",
         )
@@ -88,7 +88,7 @@ def _parts(path: str) -> list[GgufHeader]:
     if missing:
         raise BadInput(
             "'{path}' is one of {count} parts, and of these there are missing: {missing}; download them beside it",
-            path=shown(path),
+            path=short(path),
             count=count,
             missing=", ".join(missing[:3]) + (", …" if len(missing) > 3 else ""),
         )
@@ -100,11 +100,11 @@ def _parts(path: str) -> list[GgufHeader]:
         headers.append(header)
         total += len(header.tensors)
         if total > MOST_TENSORS:
-            raise BadInput("'{path}' and its parts have more tensors than any model", path=shown(path))
+            raise BadInput("'{path}' and its parts have more tensors than any model", path=short(path))
         if header.metadata.get("split.no") != number or header.metadata.get("split.count") != count:
             raise BadInput(
                 "'{path}' is not part {number} of {count}, as its name says; download it again",
-                path=shown(header.path),
+                path=short(header.path),
                 number=number + 1,
                 count=count,
             )
@@ -112,7 +112,7 @@ def _parts(path: str) -> list[GgufHeader]:
     if stated is not None and stated != total:
         raise BadInput(
             "'{path}' and its parts have {total} tensors, and should have {stated}; download them again",
-            path=shown(path),
+            path=short(path),
             total=total,
             stated=str(stated)[:20],
         )
@@ -143,7 +143,7 @@ def gguf_in(folder: str) -> str | None:
     if len(models) > 1:
         raise BadInput(
             "directory '{path}' holds several GGUF models: {names}; give one of these files",
-            path=shown(folder),
+            path=short(folder),
             names=", ".join(models[:6]) + (", …" if len(models) > 6 else ""),
         )
-    return os.path.join(folder, models[0]) if models else None
+    return os.path.join(folder, models[0])

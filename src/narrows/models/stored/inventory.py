@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import msgspec
 
@@ -25,10 +26,7 @@ class StoredTensor(msgspec.Struct, frozen=True, gc=False):
     @property
     def elements(self) -> int:
         """Elements as the header counts them: packed integers count once."""
-        total = 1
-        for size in self.shape:
-            total *= size
-        return total
+        return prod(self.shape)
 
 
 class Inventory(msgspec.Struct, frozen=True):

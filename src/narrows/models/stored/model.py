@@ -11,7 +11,7 @@ import msgspec
 from narrows.models.config import read_config
 from narrows.models.spec import ModelSpec
 from narrows.models.stored.attribute import BEYOND, Attribution, Slot, attribute, measured
-from narrows.models.stored.choose import INDEX, SUFFIX
+from narrows.models.stored.choose import INDEX
 from narrows.models.stored.directory import missing_text, read_directory, read_one
 from narrows.models.stored.evidence import dtype_shown, scheme_shown
 from narrows.models.stored.facts import Evident
@@ -49,11 +49,6 @@ def no_config(path: str) -> BadInput:
         "config.json beside them (it is on the model's page)",
         path=printable(folder)[-100:],
     )
-
-
-def is_weights(path: str) -> bool:
-    """Whether a path is of a safetensors file or an index of them."""
-    return path.endswith((SUFFIX, INDEX))
 
 
 def hub_model(

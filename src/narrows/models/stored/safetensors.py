@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from narrows.models.paths import short
 from narrows.models.stored.inventory import StoredTensor
 from narrows.text import BadInput, Text, printable
 
@@ -58,11 +59,10 @@ _DECODE_METADATA = msgspec.json.Decoder(dict[str, str] | None)
 
 def refusal(file: str, offset: int, what: Text) -> BadInput:
     """The one sentence for a file that is none, or not whole."""
-    shown = printable(file)
     return BadInput(
         "'{file}' cannot be read as safetensors, at byte {offset}: {what}; download it again, or give the model's "
         "config.json itself to go by that alone",
-        file=shown if len(shown) <= 100 else "…" + shown[-99:],
+        file=short(file),
         offset=offset,
         what=what,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models.fields import Fields
-from narrows.models.readers.towers.parts import Parts, pair, ratio
+from narrows.models.readers.towers.parts import Parts, pair
 from narrows.models.readers.traits import Switch, on
 from narrows.text import BadInput
 
@@ -119,22 +119,14 @@ def _inner(c: Fields, e: Encoder, hidden: int) -> int:
     stated = c.maybe_size(e.inner[0], default=None) if e.inner[0] else None
     if stated is not None:
         return stated
-    inner = int(hidden * ratio(c, *e.ratio))
+    inner = int(hidden * c.factor(*e.ratio))
     if not inner:
         raise BadInput("config field '{field}' must be a number", field=c.path + e.ratio[0])
     return inner
 
 
 def _layer_norm(c: Fields, name: str, usual: str) -> bool:
-    kind = c.raw(name, default=usual)
-    if kind not in ("layer_norm", "rms_norm"):
-        raise BadInput(
-            "config field '{field}' is '{value}'; narrows reads {known} there",
-            field=c.path + name,
-            value=str(kind)[:40],
-            known="layer_norm, rms_norm",
-        )
-    return bool(kind == "layer_norm")
+    return c.choice(name, ("layer_norm", "rms_norm"), usual) == "layer_norm"
 
 
 def _embeddings(c: Fields, e: Encoder, parts: Parts, hidden: int, patch: tuple[int, int, int, int]) -> int:

@@ -11,9 +11,9 @@ from narrows.models.readers.towers.encoder import Body
 from narrows.models.readers.towers.parts import whole_numbers
 
 
-def merge_of(c: Fields, name: str = "spatial_merge_size", default: int = 2) -> int:
+def merge_of(c: Fields, name: str = "spatial_merge_size") -> int:
     """How many patches become one: the square of a side."""
-    return c.size(name, default=default, most=1024) ** 2
+    return c.size(name, default=2, most=1024) ** 2
 
 
 def window_of(c: Fields, name: str) -> int:
@@ -174,6 +174,7 @@ def _hy_v4_vl(c: Fields, body: Body) -> Body:
 EXTRAS: dict[str, Callable[[Fields, Body], Body]] = {
     "siglip_vision_model": _pooling_head,
     "siglip2_vision_model": _pooling_head,
+    "phi4_multimodal_vision": _pooling_head,
     "internvl_vision": _intern,
     "qianfan_ocr_vision": _intern,
     "qwen2_vl_vision": _qwen2_vl,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narrows.models.fields import Fields
 from narrows.models.readers.towers.encoder import Body
-from narrows.models.readers.towers.parts import Parts, pair, ratio, whole_numbers
+from narrows.models.readers.towers.parts import Parts, pair, whole_numbers
 from narrows.text import BadInput
 
 _CONVOLUTION, _FULL = "conv", "full_attention"
@@ -62,7 +62,7 @@ def radio(c: Fields, prefix: str) -> Body:
     for index in "12":
         parts.add(f"{layer}norm{index}", hidden, repeats=layers, bias=True)
         parts.parameter(f"{layer}layer_scale{index}.lambda1", hidden, repeats=layers)
-    inner = int(hidden * ratio(c, "mlp_ratio", 4.0))
+    inner = int(hidden * c.factor("mlp_ratio", 4.0))
     if c.flag("use_swiglu_ffn", False):
         inner = (int(inner * 2 / 3) + 7) // 8 * 8
         parts.gated(layer + "mlp.", hidden, inner, repeats=layers, bias=True)
@@ -149,7 +149,7 @@ def davit(c: Fields, prefix: str) -> Body:
     first = c.raw("patch_prenorm", default=[False, True, True, True])
     if not isinstance(first, list) or len(first) != stages:
         raise BadInput("config field '{field}' must be a list", field=c.path + "patch_prenorm")
-    grow, bias = ratio(c, "mlp_ratio", 4.0), c.flag("qkv_bias", True)
+    grow, bias = c.factor("mlp_ratio", 4.0), c.flag("qkv_bias", True)
     parts, before = Parts(prefix), c.size("in_channels", default=3, most=4096)
     for i, (width, depth, side) in enumerate(zip(widths, depths, sides, strict=True)):
         parts.add(f"convs.{i}.conv", width, before, side, side, bias=True)

@@ -81,14 +81,6 @@ def whole_numbers(
     return list(value)
 
 
-def ratio(c: Fields, name: str, default: float) -> float:
-    """A positive number below a thousand."""
-    value = c.raw(name, default=default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1000:
-        raise BadInput("config field '{field}' must be a number", field=c.path + name)
-    return value
-
-
 def levels(c: Fields, name: str, default: int = 1) -> int:
     """How many layers' outputs a projector takes side by side: the length of a list of layers, 1 for one layer."""
     value = c.raw(name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from narrows.models.fields import Fields
 from narrows.models.readers.towers.encoder import Body
 from narrows.models.readers.towers.extras import merge_of, window_of
-from narrows.models.readers.towers.parts import Parts, levels, ratio
+from narrows.models.readers.towers.parts import Parts, levels
 from narrows.models.spec import ModelSpec
 from narrows.text import BadInput
 
@@ -55,7 +55,7 @@ def vipllava(c: Fields, body: Body, text: ModelSpec) -> Parts:
 def internvl(c: Fields, body: Body, text: ModelSpec) -> Parts:
     """InternVL: neighbouring patches side by side, a norm and two linear layers."""
     parts = Parts("multi_modal_projector.")
-    wide = body.width * max(1, int(1 / ratio(c, "downsample_ratio", 0.5))) ** 2
+    wide = body.width * max(1, int(1 / c.factor("downsample_ratio", 0.5))) ** 2
     parts.add("layer_norm", wide, bias=True)
     parts.mlp("", wide, text.hidden, text.hidden, names=LINEARS)
     return parts

@@ -8,7 +8,7 @@ from narrows.models.fields import Fields
 from narrows.models.readers.towers.encoder import Body
 from narrows.models.readers.towers.extras import merge_of
 from narrows.models.readers.towers.others import attention
-from narrows.models.readers.towers.parts import Parts, ratio, whole_numbers
+from narrows.models.readers.towers.parts import Parts, whole_numbers
 from narrows.models.spec import ModelSpec
 from narrows.text import BadInput
 
@@ -107,7 +107,7 @@ def nemotron_h_omni(c: Fields, body: Body, text: ModelSpec) -> Parts:
     wide = c.size("vision_hidden_size", "vit_hidden_size", default=1280)
     if (c.nested("text_config").maybe_size("num_nextn_predict_layers", default=0, least=0) or 0) > 0:
         parts.add("vision_projector.vision_final_layernorm", wide, bias=True)
-    inner = wide * max(1, int(1 / ratio(c, "downsample_ratio", 0.5))) ** 2
+    inner = wide * max(1, int(1 / c.factor("downsample_ratio", 0.5))) ** 2
     parts.add("mlp1.0", inner)
     middle = c.size("projector_hidden_size", default=4096)
     parts.mlp("mlp1.", inner, middle, text.hidden, names=("1", "3"), bias=False)

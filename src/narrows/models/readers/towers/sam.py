@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narrows.models.fields import Fields
 from narrows.models.readers.towers.encoder import Body
-from narrows.models.readers.towers.parts import Parts, pair, ratio
+from narrows.models.readers.towers.parts import Parts, pair
 
 
 def sam(c: Fields, prefix: str, *, by_ratio: bool = False) -> Body:
@@ -13,7 +13,7 @@ def sam(c: Fields, prefix: str, *, by_ratio: bool = False) -> Body:
     heads = c.size("num_attention_heads", default=12)
     inner = c.maybe_size("mlp_dim", default=None if by_ratio else 3072)
     if inner is None:
-        inner = int(hidden * ratio(c, "mlp_ratio", 4.0))
+        inner = int(hidden * c.factor("mlp_ratio", 4.0))
     patch, image = pair(c, "patch_size", 16), pair(c, "image_size", 1024)
     side = image[0] // patch[0]
     parts = Parts(prefix)

@@ -213,6 +213,15 @@ ENCODERS: dict[str, Encoder] = {
         inner=("intermediate_size", 4096),
         patch=("patch_size", 14),
     ),
+    "git_vision_model": Encoder(**_CLIP, inside="vision_model."),
+    "phi4_multimodal_vision": Encoder(
+        hidden=("hidden_size", 1152),
+        layers=("num_hidden_layers", 27),
+        heads=("num_attention_heads", 16),
+        inner=("intermediate_size", 4304),
+        patch=("patch_size", 14),
+        image=("image_size", 448),
+    ),
     "idefics_vision": Encoder(
         **_CLIP,
         hidden=("embed_dim", 768),
