@@ -175,11 +175,12 @@ def roofline(
 
 
 def _unsized(devices: Sequence[Accelerator], memory: int | None) -> Iterator[Text]:
-    """That capacity was not checked, of host processors whose memory nobody said."""
+    """That capacity is the largest there can be, of host processors whose memory nobody said."""
     for device in devices:
         if device.is_cpu and memory is None:
             yield Text(
-                "whether it fits was not checked: how much memory {gpu} has is not said (--memory says it)",
+                "how much memory this {gpu} has is not said: as much as it can take was counted (--memory says how much "
+                "it has)",
                 gpu=device.name,
             )
 
