@@ -737,6 +737,7 @@ def test_torch_multiplies_reads_and_copies_on_the_processor_as_on_a_device() -> 
     """The same code with device='cpu', wherever torch is installed."""
     pytest.importorskip("torch")
     library = Torch("cpu")
+    assert {"fp32", "bf16"} <= set(library.precisions)
     for precision in library.precisions:
         library.linear(32, 64, 48, precision, copies=2 if precision == "fp32" else 1)()
     for run in (*library.reading(MIB).values(), library.copying(MIB), library.adding(MIB), library.dispatch()):

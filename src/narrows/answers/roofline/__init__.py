@@ -179,8 +179,8 @@ def _unsized(devices: Sequence[Accelerator], memory: int | None) -> Iterator[Tex
     for device in devices:
         if device.is_cpu and memory is None:
             yield Text(
-                "how much memory this {gpu} has is not said: as much as it can take was counted (--memory says how much "
-                "it has)",
+                "how much memory this {gpu} has is not said: as much as it can take was counted (--memory says how "
+                "much it has)",
                 gpu=device.name,
             )
 
