@@ -99,3 +99,33 @@ def test_the_option_takes_a_size_and_nothing(cli: Cli) -> None:
     words = ["fit", MODEL, "--gpu", "l40s", "--max-len", "8192", "--json", "--memory-in-use"]
     seen = [json.loads(cli(*words, held)[1]) for held in ("5GiB", "0")]
     assert [one["candidates"][0]["terms"].get("others", 0) for one in seen] == [5 * GIB, 0]
+
+
+def test_the_mend_beside_others_is_the_largest_free_share_with_as_many_sequences_as_it_holds() -> None:
+    answer = fit("llama-3.1-8b", "l40s", max_len=4096, memory_in_use=10 * GIB)
+    mend = answer.candidates[0].mend
+    assert mend is not None
+    assert mend.change == "--gpu-memory-utilization 0.76"
+    assert not any(other.change.startswith("--gpu-memory") for other in answer.candidates[0].other_mends)
+    lower = fit("llama-3.1-8b", "l40s", max_len=4096, memory_in_use=10 * GIB, gpu_memory_utilization=0.76)
+    assert lower.candidates[0].fits
+    assert lower.candidates[0].max_batch == mend.max_batch
+    assert (
+        not fit("llama-3.1-8b", "l40s", max_len=4096, memory_in_use=10 * GIB, gpu_memory_utilization=0.78)
+        .candidates[0]
+        .fits
+    )
+
+
+def test_versions_that_do_not_count_others_are_warned_of_where_both_are_more_than_the_device() -> None:
+    crowded = fit("llama-3.1-8b", "l40s", max_len=4096, memory_in_use=5 * GIB, engine="vllm==0.6.0")
+    assert crowded.candidates[0].terms.free < 0
+    assert any("under load" in str(warning) for warning in crowded.warnings)
+    roomy = fit("llama-3.1-8b", "l40s", max_len=4096, memory_in_use=GIB, engine="vllm==0.6.0")
+    assert roomy.candidates[0].terms.free >= 0
+    assert not any("under load" in str(warning) for warning in roomy.warnings)
+
+
+def test_a_device_that_is_too_small_for_what_others_hold_is_named() -> None:
+    with pytest.raises(BadInput, match=r"less than the 14\.56 GiB of NVIDIA T4"):
+        fit("llama-3.1-8b", ["l40s", "t4"], memory_in_use=20 * GIB)

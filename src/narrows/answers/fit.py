@@ -12,7 +12,7 @@ from narrows.answers.mend import Mend, mends_of
 from narrows.answers.model import ModelFacts, model_facts
 from narrows.answers.pasted import older_warnings, pasted_options, read_pasted
 from narrows.answers.serve import serve_command
-from narrows.answers.verdict import Starts, Verdict, reason_of, starts_of, verdict_of
+from narrows.answers.verdict import Starts, Verdict, overrun, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
 from narrows.hardware import cheapest, find_accelerator
 from narrows.memory import Capacity, Ledger, Reserve, capacity, growth, ledger, reserve, start
@@ -258,6 +258,9 @@ def fit(
             length=first.max_length,
         )
     candidates = tuple(_candidate(one, batch, given, cloud, options, prompt or 1, pasted) for one in deployments)
+    for one in candidates:
+        if first.memory_in_use and one.fits:
+            warnings += overrun(one.gpu_name, one.terms.free)
     return Fit(
         command=command,
         model=model_facts(spec, first.max_length, first.kv),

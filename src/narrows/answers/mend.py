@@ -64,7 +64,7 @@ def mends_of(
         # it would fit, but the engine does not start: too little stays free outside its share
         flag = deployment.engine.gpu_memory_utilization_flag
         least = 5 if deployment.memory_in_use else 50
-        for percent in range(int(deployment.utilization * 100) - 1, least - 1, -1):
+        for percent in () if _crowded(deployment) else range(int(deployment.utilization * 100) - 1, least - 1, -1):
             found = tried(
                 f"{flag} {percent / 100:g}", Text("leaves more outside the engine's share"), utilization=percent / 100
             )
@@ -133,6 +133,12 @@ def mends_of(
             break
 
 
+def _crowded(deployment: Deployment) -> bool:
+    """Whether the engine refuses to start because its share is not free beside what others hold."""
+    free = deployment.usable - deployment.memory_in_use
+    return deployment.engine.checks_free and deployment.utilization * deployment.usable > free
+
+
 def _beside_others(deployment: Deployment, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
     """Where others hold memory: a share that holds them too, in versions that count them; or without them."""
     held, flag = deployment.memory_in_use, deployment.engine.gpu_memory_utilization_flag
@@ -142,6 +148,14 @@ def _beside_others(deployment: Deployment, tried: Callable[..., Mend | None]) ->
         text = Text("the share of others ({held}) and its own together: this version counts both", held=binary(held))
         for percent in range(int(deployment.utilization * 100) + 1, 98):
             found = tried(f"{flag} {percent / 100:g}", text, utilization=percent / 100)
+            if found:
+                yield found
+                break
+    if _crowded(deployment):
+        # as many sequences as that share holds: those of the whole device cannot be had beside others
+        text = Text("a share that is free beside what others hold ({held})", held=binary(held))
+        for percent in range(int(100 * (1 - held / deployment.usable)), 4, -1):
+            found = tried(f"{flag} {percent / 100:g}", text, utilization=percent / 100, batch=1)
             if found:
                 yield found
                 break

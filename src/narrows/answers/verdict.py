@@ -55,6 +55,20 @@ def starts_of(deployment: Deployment, begun: Start, room: Capacity, load: int) -
     return failures[begun.stage]
 
 
+def overrun(gpu_name: str, free: int) -> list[Text]:
+    """That the peak of a load that fits the engine's own count is more than the device has. free: bytes per device."""
+    if free >= 0:
+        return []
+    return [
+        Text(
+            "{gpu}: a step as large as the one it profiles would take {size} more than is free beside what others "
+            "hold; this version does not count them, and may run out of memory under load",
+            gpu=gpu_name,
+            size=binary(-free),
+        )
+    ]
+
+
 def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdict) -> Text:
     """Why, in one sentence with the figures that decide."""
     if verdict == "the engine does not start" and deployment.memory_in_use:

@@ -247,7 +247,7 @@ def deploy(
         assumptions=tuple(assumptions),
         expert_parallel=expert_parallel,
         attention_data_parallel=attention_data_parallel,
-        memory_in_use=_in_use(memory_in_use, usable),
+        memory_in_use=_in_use(memory_in_use, usable, accelerator.name),
         driver=driver,
         usable_more=max(0, (accelerator.usable_most_bytes or 0) - usable) if device_memory is None else 0,
         adapters=adapters,
@@ -340,13 +340,14 @@ def _usable(accelerator: Accelerator, given: int | None, assumptions: list[Text]
     return usable
 
 
-def _in_use(given: int | None, usable: int) -> int:
+def _in_use(given: int | None, usable: int, gpu: str) -> int:
     """Bytes that others hold; 0 where nothing is said of them."""
     if given is None:
         return 0
     if isinstance(given, bool) or not 0 <= given < usable:
         raise BadInput(
-            "--memory-in-use is {value}; it is what others hold of a device, less than its {usable}",
+            "--memory-in-use is {value}; it is what others hold of a device, less than the {usable} of {gpu}",
+            gpu=gpu,
             value=binary(given),
             usable=binary(usable),
         )

@@ -246,7 +246,9 @@ def _value(flag: Flag, name: str, value: str) -> Any:
     match = _TOKENS.fullmatch(value)
     number = Decimal(match[1]) if match else Decimal(0)
     if match is None or number <= 0 or (not match[2] and number != int(number)):
-        raise BadInput("{flag} is '{value}' in the command; it must be a whole number", flag=name, value=value[:40])
+        raise BadInput(
+            "{flag} is '{value}' in the command; it must be a whole number above 0", flag=name, value=value[:40]
+        )
     return int(number * _FACTORS[match[2]] if match[2] else number)
 
 
