@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from narrows.answers.load import load
+from narrows.loading.path import Limit
 from narrows.report import charts
+from narrows.report.i18n import LANGUAGES, use_language
 from narrows.report.load import limit_name, stage_name
 from narrows.report.load_chart import load_chart
 from narrows.report.render import answer_html, answer_text
@@ -189,9 +192,12 @@ def test_the_report_names_every_stage_and_the_narrow_one() -> None:
     assert "<table>" in answer_html(answer)
 
 
-def test_every_limit_has_a_word() -> None:
-    for limit in (None, "readers", "storage", "machine", "processor", "link", "loader", "memory"):
-        assert isinstance(limit_name(limit), str)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_limit_has_a_word_of_its_own(language: str) -> None:
+    use_language(language)
+    words = {limit_name(limit) for limit in get_args(Limit)}
+    assert len(words) == len(get_args(Limit)) and "" not in words
+    assert limit_name(None) == ""
 
 
 @pytest.mark.parametrize("loader", ["safetensors", "runai", "eager"])
