@@ -10,7 +10,7 @@ import msgspec
 from narrows.answers.base import Answer, command_line
 from narrows.answers.mend import Mend, mends_of
 from narrows.answers.model import ModelFacts, model_facts
-from narrows.answers.pasted import older_warnings, pasted_options, read_pasted
+from narrows.answers.pasted import core_warnings, older_warnings, pasted_options, read_pasted
 from narrows.answers.serve import serve_command
 from narrows.answers.verdict import Starts, Verdict, overrun, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
@@ -247,6 +247,7 @@ def fit(
             )
     deployments = [deploy(spec, find_accelerator(name), **options) for name in names]
     warnings += older_warnings(deployments[0].engine)
+    warnings += core_warnings(deployments[0].engine, options["engine_core"])
     if pasted is not None and pasted.options.get("max_len") == "auto" and max_len is None:
         deployments = [_longest(one, options, notes) for one in deployments]
     first = deployments[0]

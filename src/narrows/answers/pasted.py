@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from narrows.text import BadInput, Text
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
 
 
 def read_pasted(text: str) -> EngineCommand | None:
-    """The start command in `text`, if it is one: names of models hold no blanks, and configs do not end in .yaml."""
-    if " " not in text.strip() and not text.strip().endswith((".yml", ".yaml")):
+    """The start command in `text`, if it is one: what lies there as a file is none, unless it ends in .yaml."""
+    stripped = text.strip()
+    if not stripped.endswith((".yml", ".yaml")) and (_is_one_long_word(stripped) or os.path.exists(text)):
         return None
     from narrows.engines.llamacpp_command import is_llama_command, read_llama_command
 
@@ -23,7 +25,8 @@ def read_pasted(text: str) -> EngineCommand | None:
 
     if is_sglang_command(text):
         return read_sglang_command(text)
-    from narrows.engines.command import looks_like_command, read_command
+    from narrows.engines.beginnings import looks_like_command
+    from narrows.engines.command import read_command
 
     if not looks_like_command(text):
         return None
@@ -34,6 +37,27 @@ def read_pasted(text: str) -> EngineCommand | None:
             name=command.model[:60],
         )
     return command
+
+
+_LONGEST_PROGRAM = 40
+
+
+def _is_one_long_word(text: str) -> bool:
+    """Whether this is longer than the name of any program, and names nothing behind it."""
+    return len(text) > _LONGEST_PROGRAM and " " not in text and "\n" not in text
+
+
+def refuse_command(text: str, command: str) -> None:
+    """Refuse a start command where only a model is read. command: the question, such as `load`."""
+    if not os.path.exists(text) and " " in text.strip():
+        from narrows.engines.beginnings import looks_like_command
+
+        if looks_like_command(text):
+            raise BadInput(
+                "'narrows {command}' takes a model, not a start command (those are read by 'narrows fit' and 'narrows "
+                "roofline'); give the model by itself",
+                command=command,
+            )
 
 
 def older_warnings(engine: Engine) -> list[Text]:
@@ -47,6 +71,30 @@ def older_warnings(engine: Engine) -> list[Text]:
             name=engine.name,
             version=engine.older,
             oldest=engine.version,
+        )
+    ]
+
+
+def core_warnings(engine: Engine, asked: str | None) -> list[Text]:
+    """What is said first where the environment asks for an engine core that the version has not, or not alone."""
+    if asked is None or engine.name != "vllm" or asked == (engine.core or "V1"):
+        return []
+    switch = f"VLLM_USE_V1={asked[1:]}"
+    if engine.first_core_gone:
+        return [
+            Text(
+                "{switch} changes nothing: {engine} has no engine core V0 any more, and the figures are of V1; take it "
+                "out, or name the older version that you run with --engine",
+                switch=switch,
+                engine=engine.label,
+            )
+        ]
+    return [
+        Text(
+            "{switch} asks for an engine core of which {engine} is not known here; the figures are of its own, {core}",
+            switch=switch,
+            engine=engine.label,
+            core=engine.core or "V1",
         )
     ]
 
@@ -73,7 +121,12 @@ def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Tex
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     options.pop("gpu_layers", None)
+    without = [flag for flag in ("max_loras", "max_lora_rank") if flag in options]
     slots, rank = options.pop("max_loras", 1), options.pop("max_lora_rank", 16)
+    if not options.get("lora", False):
+        warnings += [
+            Text("{flag} does nothing without --enable-lora", flag="--" + flag.replace("_", "-")) for flag in without
+        ]
     if options.pop("lora", False):
         # vLLM's own: one adapter at once, of rank 16
         options["adapters"] = (slots, rank)
