@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from narrows.text import BadInput, Text
 
 if TYPE_CHECKING:
-    from narrows.engines import Engine
     from narrows.engines.command import EngineCommand
 
 
@@ -58,45 +57,6 @@ def refuse_command(text: str, command: str) -> None:
                 "roofline'); give the model by itself",
                 command=command,
             )
-
-
-def older_warnings(engine: Engine) -> list[Text]:
-    """What is said first of a version older than the oldest whose memory is known (vllm-project/vllm#2031: 0.2.5)."""
-    if not engine.older:
-        return []
-    return [
-        Text(
-            "{name} {version} is older than {oldest}, the oldest whose memory is known and whose facts are taken: on "
-            "several devices its KV cache was half as large as this says",
-            name=engine.name,
-            version=engine.older,
-            oldest=engine.version,
-        )
-    ]
-
-
-def core_warnings(engine: Engine, asked: str | None) -> list[Text]:
-    """What is said first where the environment asks for an engine core that the version has not, or not alone."""
-    if asked is None or engine.name != "vllm" or asked == (engine.core or "V1"):
-        return []
-    switch = f"VLLM_USE_V1={asked[1:]}"
-    if engine.first_core_gone:
-        return [
-            Text(
-                "{switch} changes nothing: {engine} has no engine core V0 any more, and the figures are of V1; take it "
-                "out, or name the older version that you run with --engine",
-                switch=switch,
-                engine=engine.label,
-            )
-        ]
-    return [
-        Text(
-            "{switch} asks for an engine core of which {engine} is not known here; the figures are of its own, {core}",
-            switch=switch,
-            engine=engine.label,
-            core=engine.core or "V1",
-        )
-    ]
 
 
 def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Text]) -> dict[str, Any]:
