@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from narrows.answers.base import Answer, command_line
+from narrows.answers.first import said_first
 from narrows.answers.mend import Mend, mends_of
 from narrows.answers.model import ModelFacts, model_facts
-from narrows.answers.pasted import older_warnings, pasted_options, read_pasted
+from narrows.answers.pasted import pasted_options, read_pasted
 from narrows.answers.serve import serve_command
 from narrows.answers.verdict import Starts, Verdict, overrun, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
@@ -208,7 +209,7 @@ def fit(
         "engine_core": None,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
-    names = [gpu] if isinstance(gpu, str) else list(gpu)
+    names = list(dict.fromkeys([gpu] if isinstance(gpu, str) else gpu))
     if not names:
         raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
     command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said)
@@ -235,18 +236,17 @@ def fit(
         whole("--batch", batch)
     options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}
     options["adapters"] = wanted.get("adapters")
+    # one device may have been named twice, by two of its names
+    devices = {device.id: device for device in map(find_accelerator, names)}.values()
     if batch is not None and options["max_num_seqs"] is None:
         # asked for so many at once, an engine must be told to run as many
-        usual = [deploy(spec, find_accelerator(name), **options).max_num_seqs for name in names]
+        usual = [deploy(spec, device, **options).max_num_seqs for device in devices]
         if batch > min(usual):
             options["max_num_seqs"] = batch
-            notes.append(
-                Text(
-                    "max_num_seqs is taken as {batch}; by itself the engine runs {usual}", batch=batch, usual=min(usual)
-                )
-            )
-    deployments = [deploy(spec, find_accelerator(name), **options) for name in names]
-    warnings += older_warnings(deployments[0].engine)
+            taken = {"batch": batch, "usual": min(usual)}
+            notes.append(Text("max_num_seqs is taken as {batch}; by itself the engine runs {usual}", **taken))
+    deployments = [deploy(spec, device, **options) for device in devices]
+    warnings += said_first(deployments, options["dtype"], options["engine_core"])
     if pasted is not None and pasted.options.get("max_len") == "auto" and max_len is None:
         deployments = [_longest(one, options, notes) for one in deployments]
     first = deployments[0]

@@ -9,6 +9,7 @@ import msgspec
 
 from narrows.answers.verdict import bound_of
 from narrows.deployment import Deployment, check_split, deploy
+from narrows.deployment.runs import unfit
 from narrows.hardware import accelerators, cheapest
 from narrows.memory import Capacity, capacity, start
 from narrows.text import BadInput, Text
@@ -223,6 +224,8 @@ def _hardware(
             changed["utilization"] = None
         # what others hold is of this device
         one = deploy(model, device, **{**options, "memory_in_use": None, **changed})
+        if unfit(one, options["dtype"]):
+            continue
         left = capacity(one, load)
         if start(one).stage != "started" or left.max_batch <= (best.max_batch if best else 0):
             continue

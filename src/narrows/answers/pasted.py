@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from narrows.text import BadInput, Text
 
 if TYPE_CHECKING:
-    from narrows.engines import Engine
     from narrows.engines.command import EngineCommand
 
 
 def read_pasted(text: str) -> EngineCommand | None:
-    """The start command in `text`, if it is one: names of models hold no blanks, and configs do not end in .yaml."""
-    if " " not in text.strip() and not text.strip().endswith((".yml", ".yaml")):
+    """The start command in `text`, if it is one: what lies there as a file is none, unless it ends in .yaml."""
+    stripped = text.strip()
+    if not stripped.endswith((".yml", ".yaml")) and (_is_one_long_word(stripped) or os.path.exists(text)):
         return None
     from narrows.engines.llamacpp_command import is_llama_command, read_llama_command
 
@@ -23,7 +24,8 @@ def read_pasted(text: str) -> EngineCommand | None:
 
     if is_sglang_command(text):
         return read_sglang_command(text)
-    from narrows.engines.command import looks_like_command, read_command
+    from narrows.engines.beginnings import looks_like_command
+    from narrows.engines.command import read_command
 
     if not looks_like_command(text):
         return None
@@ -36,19 +38,25 @@ def read_pasted(text: str) -> EngineCommand | None:
     return command
 
 
-def older_warnings(engine: Engine) -> list[Text]:
-    """What is said first of a version older than the oldest whose memory is known (vllm-project/vllm#2031: 0.2.5)."""
-    if not engine.older:
-        return []
-    return [
-        Text(
-            "{name} {version} is older than {oldest}, the oldest whose memory is known and whose facts are taken: on "
-            "several devices its KV cache was half as large as this says",
-            name=engine.name,
-            version=engine.older,
-            oldest=engine.version,
-        )
-    ]
+_LONGEST_PROGRAM = 40
+
+
+def _is_one_long_word(text: str) -> bool:
+    """Whether this is longer than the name of any program, and names nothing behind it."""
+    return len(text) > _LONGEST_PROGRAM and " " not in text and "\n" not in text
+
+
+def refuse_command(text: str, command: str) -> None:
+    """Refuse a start command where only a model is read. command: the question, such as `load`."""
+    if not os.path.exists(text) and " " in text.strip():
+        from narrows.engines.beginnings import looks_like_command
+
+        if looks_like_command(text):
+            raise BadInput(
+                "'narrows {command}' takes a model, not a start command (those are read by 'narrows fit' and 'narrows "
+                "roofline'); give the model by itself",
+                command=command,
+            )
 
 
 def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Text]) -> dict[str, Any]:
@@ -73,7 +81,12 @@ def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Tex
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     options.pop("gpu_layers", None)
+    without = [flag for flag in ("max_loras", "max_lora_rank") if flag in options]
     slots, rank = options.pop("max_loras", 1), options.pop("max_lora_rank", 16)
+    if not options.get("lora", False):
+        warnings += [
+            Text("{flag} does nothing without --enable-lora", flag="--" + flag.replace("_", "-")) for flag in without
+        ]
     if options.pop("lora", False):
         # vLLM's own: one adapter at once, of rank 16
         options["adapters"] = (slots, rank)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from narrows.deployment.adapters import check_rank
 from narrows.deployment.cache import cache_format
 from narrows.deployment.core import core_of, one_token_each, step_of, within_step
 from narrows.deployment.split import check_experts, check_split
@@ -212,6 +213,7 @@ def deploy(
         )
     elif page_size is not None or max_total_tokens is not None:
         raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
+    check_rank(facts, adapters)
     length = _length(model, max_length, assumptions)
     sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)
     if facts.name == "vllm" and max_num_batched_tokens is not None:

@@ -56,6 +56,8 @@ class _Facts(msgspec.Struct, frozen=True):
     sequences_within_tokens: tuple[Since[bool], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
     first_core: tuple[Since[tuple[FallsBack, ...]], ...]
+    first_core_gone: tuple[Since[bool], ...]
+    lora_ranks: tuple[Since[tuple[int, ...]], ...]
     aligned_latent: tuple[Since[bool], ...]
     materializes_latent: tuple[Since[bool], ...]
     delta_kernels: tuple[Since[Literal["none", "first", "tuned", "late"]], ...]
@@ -100,6 +102,8 @@ _BY_VERSION = (
     "sequences_within_tokens",
     "tokens_as_concurrency",
     "first_core",
+    "first_core_gone",
+    "lora_ranks",
     "aligned_latent",
     "materializes_latent",
     "delta_kernels",

@@ -55,7 +55,8 @@ class Engine(msgspec.Struct, frozen=True):
         shared out over tensor-parallel ranks; second_runner_graphs: it does so for graphs.
     whole_prompts: a step takes whole prompts, so the profiled batch is max_model_len tokens; above `chunk_above[0]`
         tokens prompts are cut, into steps of `chunk_above[1]` tokens.
-    core: which of two engine cores runs, where a version has both (vLLM's V0 and V1); first_core: what runs on V0.
+    core: which of two engine cores runs, where a version has both (vLLM's V0 and V1); first_core: what runs on V0;
+        first_core_gone: the version has no V0 any more. lora_ranks: what --max-lora-rank can be (empty: anything).
     aligned_latent: rows of latents are padded to 256 bytes. materializes_latent: the products of the query's and the
         output's projection with latent attention's up-projections are kept beside the weights.
     latent_cache: of latent attention the latent is kept; older versions keep keys and values of every head, padded.
@@ -98,6 +99,8 @@ class Engine(msgspec.Struct, frozen=True):
     older: str = ""
     core: str = ""
     first_core: tuple[FallsBack, ...] = ()
+    first_core_gone: bool = False
+    lora_ranks: tuple[int, ...] = ()
     aligned_latent: bool = False
     materializes_latent: bool = False
     others_in_budget: bool = True

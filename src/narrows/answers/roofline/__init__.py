@@ -14,6 +14,7 @@ from narrows.answers.roofline.device import with_figures
 from narrows.answers.roofline.sweep import parse_sweep
 from narrows.answers.roofline.types import Bounds, Roofline
 from narrows.deployment import whole
+from narrows.deployment.runs import weights_refused, weights_wanting
 from narrows.hardware import Accelerator, find_accelerator
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
@@ -23,7 +24,6 @@ from narrows.roofline.collectives import host_decides
 from narrows.roofline.link import link_across
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
-from narrows.roofline.runs import weights_refused, weights_wanting
 from narrows.roofline.what_if import deployed, weights_in, with_weights
 from narrows.step import Batch, Collective
 from narrows.text import BadInput, Text

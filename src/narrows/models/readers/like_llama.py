@@ -85,7 +85,7 @@ def read_stablelm(c: Fields) -> ModelSpec:
 def read_apertus(c: Fields) -> ModelSpec:
     """Apertus: xIELU has two learned numbers."""
     spec = build(c, "apertus", TRAITS["apertus"])
-    if c.raw("hidden_act", default="xielu") != "xielu":
+    if c.word("hidden_act", "xielu") != "xielu":
         return spec
     mixer, layer = spec.groups[0].layer.mixer, spec.groups[0].layer
     part = msgspec.structs.replace(dense_of(c, TRAITS["apertus"]), activation=2)

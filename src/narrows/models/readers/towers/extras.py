@@ -121,12 +121,16 @@ def _ovis2(c: Fields, body: Body) -> Body:
     return msgspec.structs.replace(body, out=vocab + indicators)
 
 
+def _depths(c: Fields) -> list[int]:
+    return whole_numbers(c, "deepstack_visual_indexes", least=-(2**31))
+
+
 def _granite_docling(c: Fields, body: Body) -> Body:
     """A coarse and a fine way into the decoder, each with mergers for several depths."""
     hidden, parts, out = body.hidden, body.parts, c.size("out_hidden_size", default=1024)
     side = c.size("scale_factor", default=4, least=2, most=1024)
     value = c.raw("deepstack_visual_indexes")
-    depths = 3 if value is None else len(whole_numbers(c, "deepstack_visual_indexes", least=-(2**31))) if value else 0
+    depths = 3 if value is None else 0 if value == [] else len(_depths(c))
     parts.add("connector.ln_in", hidden, bias=True)
     ways = (("coarse", side), *((("fine", side // 2),) if c.flag("use_fine_route", True) else ()))
     for way, scale in ways:
