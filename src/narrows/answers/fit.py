@@ -267,7 +267,7 @@ def fit(
         candidates=candidates,
         warnings=tuple(warnings),
         assumptions=(*_assumptions(spec, deployments, prompt is None, given), *notes),
-        sources=_sources(spec, deployments, candidates),
+        sources=_sources(spec, deployments),
     )
 
 
@@ -316,7 +316,7 @@ def _pages_note(model: ModelSpec) -> Text:
     return Text("the ledger's KV bytes are logical; batch and length count the engine's pages too")
 
 
-def _sources(model: ModelSpec, deployments: list[Deployment], candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
+def _sources(model: ModelSpec, deployments: list[Deployment]) -> tuple[str, ...]:
     found = [model.source] if model.source else []
     found += [one.accelerator.source for one in deployments]
     found.append(deployments[0].engine.source)

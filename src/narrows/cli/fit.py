@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, draw, emit, example, lang, option, plot, sizes, waiting
 from narrows.cli.shared import shared
 from narrows.report.i18n import _
 from narrows.text import BadInput
@@ -15,21 +15,14 @@ from narrows.text import BadInput
 def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.fit import fit
 
-    for name in ("memory", "memory_in_use", "kv_cache_memory_bytes"):
-        if name == "memory_in_use" and options[name] is not None and options[name].strip() == "0":
-            options[name] = 0
-        elif options[name] is not None:
-            from narrows.units import size
-
-            options[name] = size("--" + name.replace("_", "-"), options[name])
+    none_in_use = (options["memory_in_use"] or "").strip() == "0"
+    sizes(options, "memory", *([] if none_in_use else ["memory_in_use"]), "kv_cache_memory_bytes")
+    if none_in_use:
+        options["memory_in_use"] = 0
     _llama_options(options)
     _sglang_options(options)
     answer = fit(model, progress=waiting(), **options)
-    if plot is not None:
-        from narrows.report.charts import save
-        from narrows.report.fit_chart import fit_chart
-
-        save(fit_chart(answer), plot)
+    draw(answer, plot)
     emit(answer, as_json)
     return 0 if answer.fits else 1
 

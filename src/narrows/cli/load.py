@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, draw, emit, example, lang, option, plot, waiting
 from narrows.cli.shared import shared
 from narrows.report.i18n import _
 
@@ -19,11 +19,7 @@ def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
         if options[name] is not None:
             options[name] = size("--" + name, options[name].removesuffix("/s"))
     answer = load(model, progress=waiting(), **options)
-    if plot is not None:
-        from narrows.report.charts import save
-        from narrows.report.load_chart import load_chart
-
-        save(load_chart(answer), plot)
+    draw(answer, plot)
     emit(answer, as_json)
     return 0
 

@@ -76,6 +76,23 @@ def waiting() -> Callable[[int, int], None]:
     return told
 
 
+def sizes(options: dict[str, Any], *names: str) -> None:
+    """Bytes in place of what these options were given as (`--memory 44.4GiB`). Raises BadInput."""
+    for name in names:
+        if options[name] is not None:
+            from narrows.units import size
+
+            options[name] = size("--" + name.replace("_", "-"), options[name])
+
+
+def draw(answer: Printed, plot: str | None) -> None:
+    """What `--plot` asks for, if it was given."""
+    if plot is not None:
+        from narrows.report import render
+
+        render.draw(answer, plot)
+
+
 def emit(answer: Printed, as_json: bool, **how: bool) -> None:
     """Print an answer: as JSON untouched by terminal width or colour, or as the report, told `how`."""
     if as_json:

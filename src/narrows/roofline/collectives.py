@@ -14,10 +14,9 @@ from typing import Any, NamedTuple, cast
 
 from narrows.calibration.collectives import CollectiveTable, collective_tables
 from narrows.calibration.laws import Law, law
-from narrows.deployment import Deployment
 from narrows.hardware import Accelerator, accelerators
 from narrows.roofline.link import Link, link_across, link_of, twins
-from narrows.step import Collective, Operator
+from narrows.step import Collective
 
 OWN = {"vllm": "custom", "sglang": "custom", "tensorrt-llm": "trtllm"}
 """Engine → the library of its own all-reduce; that of TensorRT-LLM was measured apart, SGLang brings vLLM's."""
@@ -206,9 +205,3 @@ def collective_time(shape: Collective, device: Accelerator, engine: str = "vllm"
             best = one
     assert best is not None  # NCCL has a law for every link
     return best
-
-
-def network_time(operator: Operator, deployment: Deployment) -> NetworkTime:
-    """Seconds of one of the operator's collectives as the deployment's engine makes it."""
-    assert isinstance(operator.shape, Collective)
-    return collective_time(operator.shape, deployment.accelerator, deployment.engine.name, deployment.graphs)
