@@ -23,8 +23,6 @@ OWN = {"vllm": "custom", "sglang": "custom", "tensorrt-llm": "trtllm"}
 """Engine → the library of its own all-reduce; that of TensorRT-LLM was measured apart, SGLang brings vLLM's."""
 CUSTOM_LIMIT = 8 * 2**20
 """Largest message of the all-reduce that vLLM and SGLang bring with them (max_size of CustomAllreduce, vLLM 0.4 on)."""
-PEERS = 0.8
-"""Share of a PCIe link that cards reach which reach each other: what plain rooflines take."""
 CUSTOM_RANKS = (2, 4, 6, 8)
 """Ranks that it supports; more than two must all reach each other by NVLink or Infinity Fabric."""
 
@@ -51,8 +49,8 @@ def host_decides(device: Accelerator, ranks: int) -> bool:
 
     More than two cards on PCIe talk through switches, or across processors without reaching each other: between two
     hosts of L40S it differs by 3 × at 4 ranks, 8 × at 8 (table of aiconfigurator; prompts of TensorRT-LLM's overview).
-    Which host it is, nobody says, so that the geometric mean is taken of both: the measured one, whose cards do not
-    reach each other, and one where they share the link at `PEERS`; the interval holds both.
+    Which host it is, nobody says, so that of the hosts whose links were measured, whatever their cards, the middle one
+    is taken (`middle`), and the interval holds them all.
     """
     return ranks > 2 and link_of(device, ranks).kind == "PCIe"
 
@@ -139,8 +137,63 @@ def _interval(own: bool) -> Law:
     return law("collectives", "table", ("any" if own else "twin",))
 
 
+class Host(NamedTuple):
+    """Cards on PCIe in a machine that was measured: ranks of the table nearest to what is asked, and its curve."""
+
+    link: Link
+    ranks: int
+    curve: Curve
+
+    def time(self, op: str, ranks: int, message: Any, link: Link) -> Any:
+        """Seconds over a link of another speed: the share of it that these cards reach, the latency of a ring."""
+        alpha = self.curve.alpha * (ranks - 1) / (self.ranks - 1)
+        moved = (self.curve(message) - self.curve.alpha) * self.link.bandwidth / link.bandwidth
+        return alpha + moved * traffic(op, ranks) / traffic(op, self.ranks)
+
+
+@cache
+def _hosts(op: str, library: str, ranks: int) -> tuple[Host, ...]:
+    known = {device.id: device for device in accelerators()}
+    best: dict[str, Host] = {}
+    for table in collective_tables():
+        if (table.op, table.library, table.nodes) != (op, library, 1) or not host_decides(known[table.device], ranks):
+            continue
+        nearest = best.get(table.device)
+        if 2 < table.ranks <= ranks and (nearest is None or table.ranks > nearest.ranks):
+            best[table.device] = Host(link_of(known[table.device], table.ranks), table.ranks, curve_of(table))
+    return tuple(best.values())
+
+
+def middle(op: str, library: str, ranks: int, message: Any, link: Link) -> tuple[Any, float, float] | None:
+    """The time in the middle of those in all measured hosts, and the multiples of it that hold them all.
+
+    Of two in the middle their geometric mean; None where no host was measured. message: bytes, a number or an array.
+    """
+    times = [host.time(op, ranks, message, link) for host in _hosts(op, library, ranks)]
+    if not times:
+        return None
+    half = len(times) // 2
+    if not hasattr(message, "__len__"):
+        ordered = sorted(times)
+        time = ordered[half] if len(times) % 2 else (ordered[half - 1] * ordered[half]) ** 0.5
+        return time, ordered[0] / time, ordered[-1] / time
+    import numpy as np
+
+    among = np.sort(np.array(times), axis=0)
+    time = among[half] if len(times) % 2 else (among[half - 1] * among[half]) ** 0.5
+    return time, float((among[0] / time).min()), float((among[-1] / time).max())
+
+
 def _by(library: str, op: str, ranks: int, message: Any, device: Accelerator, link: Link) -> NetworkTime | None:
     """The time with one library: of the table, between two tables, or of the law; None where it does not exist."""
+    common = middle(op, library, ranks, message, link) if host_decides(device, ranks) else None
+    if common is not None:
+        time, least, most = common
+        row, alpha = _law(op, library, "PCIe"), middle(op, library, ranks, 1, link)
+        assert alpha is not None
+        latency = alpha[0]
+        low, high = min(row.low, least), max(row.high, most)
+        return NetworkTime(time, time - latency, latency, library, False, low, high)
     found, curves = _curves(device, op, library, 2 if link.kind == "between nodes" else 1)
     span = [n for n in sorted(curves) if n <= ranks][-1:] + [n for n in sorted(curves) if n >= ranks][:1]
     if len(span) == 2:
@@ -150,16 +203,9 @@ def _by(library: str, op: str, ranks: int, message: Any, device: Accelerator, li
             share = log(ranks / few) / log(many / few)
             time = time ** (1 - share) * curves[many](message) ** share
             alpha = alpha ** (1 - share) * curves[many].alpha ** share
-        wired = link.kind == "PCIe" and (found != device.id or host_decides(device, ranks))
+        wired = link.kind == "PCIe" and found != device.id
         row = _law(op, library, "PCIe") if wired else _interval(found == device.id)
-        if not host_decides(device, ranks):
-            return NetworkTime(time, time - alpha, alpha, library, found == device.id, row.low, row.high)
-        joined = alpha + message * traffic(op, ranks) / (PEERS * link.bandwidth)
-        share = (joined / time) ** 0.5
-        least = float(share.min()) if hasattr(message, "__len__") else min(share, 1.0)
-        time = time * share
-        low, high = min(row.low, least), max(row.high, 1 / least)
-        return NetworkTime(time, time - alpha, alpha, library, False, low, high)
+        return NetworkTime(time, time - alpha, alpha, library, found == device.id, row.low, row.high)
     try:
         row = _law(op, library, link.kind)
     except KeyError:
