@@ -164,36 +164,37 @@ def _hosts(op: str, library: str, ranks: int) -> tuple[Host, ...]:
     return tuple(best.values())
 
 
-def middle(op: str, library: str, ranks: int, message: Any, link: Link) -> tuple[Any, float, float] | None:
-    """The time in the middle of those in all measured hosts, and the multiples of it that hold them all.
+def middle(op: str, library: str, ranks: int, message: Any, link: Link) -> NetworkTime | None:
+    """The time in the middle of those in all measured hosts; of two in the middle their geometric mean.
 
-    Of two in the middle their geometric mean; None where no host was measured. message: bytes, a number or an array.
+    Its interval holds all hosts, and devices left out of the law of the link. None where no host was measured.
+    message: bytes, a number or an array.
     """
-    times = [host.time(op, ranks, message, link) for host in _hosts(op, library, ranks)]
-    if not times:
+    hosts = _hosts(op, library, ranks)
+    if not hosts:
         return None
-    half = len(times) // 2
-    if not hasattr(message, "__len__"):
-        ordered = sorted(times)
-        time = ordered[half] if len(times) % 2 else (ordered[half - 1] * ordered[half]) ** 0.5
-        return time, ordered[0] / time, ordered[-1] / time
-    import numpy as np
+    one, other = (len(hosts) - 1) // 2, len(hosts) // 2
+    alpha = sorted(host.time(op, ranks, 1, link) for host in hosts)
+    among: Any = [host.time(op, ranks, message, link) for host in hosts]
+    many = hasattr(message, "__len__")
+    if many:
+        import numpy as np
 
-    among = np.sort(np.array(times), axis=0)
-    time = among[half] if len(times) % 2 else (among[half - 1] * among[half]) ** 0.5
-    return time, float((among[0] / time).min()), float((among[-1] / time).max())
+        among = np.sort(np.array(among), axis=0)
+    else:
+        among.sort()
+    time, latency = ((times[one] * times[other]) ** 0.5 for times in (among, alpha))
+    least, most = among[0] / time, among[-1] / time
+    if many:
+        least, most = float(least.min()), float(most.max())
+    row = _law(op, library, "PCIe")
+    return NetworkTime(time, time - latency, latency, library, False, min(row.low, least), max(row.high, most))
 
 
 def _by(library: str, op: str, ranks: int, message: Any, device: Accelerator, link: Link) -> NetworkTime | None:
     """The time with one library: of the table, between two tables, or of the law; None where it does not exist."""
-    common = middle(op, library, ranks, message, link) if host_decides(device, ranks) else None
-    if common is not None:
-        time, least, most = common
-        row, alpha = _law(op, library, "PCIe"), middle(op, library, ranks, 1, link)
-        assert alpha is not None
-        latency = alpha[0]
-        low, high = min(row.low, least), max(row.high, most)
-        return NetworkTime(time, time - latency, latency, library, False, low, high)
+    if host_decides(device, ranks) and (common := middle(op, library, ranks, message, link)):
+        return common
     found, curves = _curves(device, op, library, 2 if link.kind == "between nodes" else 1)
     span = [n for n in sorted(curves) if n <= ranks][-1:] + [n for n in sorted(curves) if n >= ranks][:1]
     if len(span) == 2:
