@@ -115,6 +115,11 @@ class Engine(msgspec.Struct, frozen=True):
     experts_padded_to: int = 0
 
     @property
+    def compiles(self) -> bool:
+        """Whether torch.compile makes kernels of its steps: vLLM from 0.8 on, where graphs are captured in pieces."""
+        return self.name == "vllm" and self.captured != "decode"
+
+    @property
     def label(self) -> str:
         """`vllm==0.32`; the name alone where no version is known."""
         return f"{self.name}=={self.version}" if self.version else self.name

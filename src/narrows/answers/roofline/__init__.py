@@ -252,8 +252,8 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
         found.append(
             Text(
                 "how more than two cards on PCIe reach each other is a matter of the host: two hosts of one card "
-                "differ by 3 to 8 times; between them the geometric mean is taken, and the interval holds both; "
-                "measure yours"
+                "differ by 3 to 8 times; the middle one of those that were measured is taken, and the interval holds "
+                "them all; measure yours"
             )
         )
     if first.deployment.pipeline_parallel > 1:
