@@ -107,6 +107,8 @@ command = Command(
         ),
         shared("--tp"),
         shared("--pp"),
+        shared("--ep"),
+        shared("--dp"),
         shared("--dtype"),
         shared("--kv-cache-dtype"),
         shared("--engine"),

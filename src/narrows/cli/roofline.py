@@ -56,14 +56,8 @@ command = Command(
         ),
         shared("--tp"),
         shared("--pp"),
-        option(
-            "--ep",
-            metavar="N",
-            type=int,
-            default=1,
-            show_default=True,
-            help=_("Expert-parallel size, of the ranks of --tp."),
-        ),
+        shared("--ep"),
+        shared("--dp"),
         shared("--engine"),
         option(
             "--precision",

@@ -18,6 +18,20 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     },
     "--tp": {"metavar": "N", "type": int, "default": 1, "show_default": True, "help": _("Tensor-parallel size.")},
     "--pp": {"metavar": "N", "type": int, "default": 1, "show_default": True, "help": _("Pipeline-parallel size.")},
+    "--ep": {
+        "metavar": "N",
+        "type": int,
+        "default": 1,
+        "show_default": True,
+        "help": _("Expert-parallel size: whole experts are given out over so many of the ranks of --tp × --dp."),
+    },
+    "--dp": {
+        "metavar": "N",
+        "type": int,
+        "default": 1,
+        "show_default": True,
+        "help": _("Replicas of all but the experts, each of --tp devices, with sequences of its own (DP attention)."),
+    },
     "--dtype": {
         "metavar": "FORMAT",
         "default": "auto",

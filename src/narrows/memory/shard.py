@@ -11,7 +11,7 @@ import msgspec
 
 from narrows.deployment import Deployment, stages
 from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_bytes, state_bytes, towers_of
-from narrows.models.tensors import CacheRow
+from narrows.models.tensors import CacheRow, TensorRow
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -58,8 +58,25 @@ def shards(deployment: Deployment) -> list[Shard]:
             state += len(part) * sum(state_bytes(constant, deployment) for constant in mixer.state())
         for layer in lent_into(deployment, layers):
             rows += model.lent_rows(layer)
-        found.append(Shard(index, resident_bytes(rows, deployment), tuple(cache), state, deployment.kv.bits))
+        found.append(Shard(index, _kept(rows, deployment), tuple(cache), state, deployment.kv.bits))
     return found
+
+
+def _kept(rows: list[TensorRow], deployment: Deployment) -> int:
+    """Bytes of the rows on one rank. SGLang's replicas of attention share the dense parts and the head as well.
+
+    Source: SGLang (Apache-2.0): with --enable-dp-attention only attention and the embedding go by the ranks of a
+    replica; --moe-dense-tp-size and --enable-dp-lm-head are off by default.
+    """
+    replicas = deployment.attention_data_parallel
+    if deployment.engine.name != "sglang" or replicas == 1:
+        return resident_bytes(rows, deployment)
+    wide = msgspec.structs.replace(
+        deployment, tensor_parallel=deployment.tensor_parallel * replicas, attention_data_parallel=1
+    )
+    apart = [row for row in rows if row.tensor.role.startswith(("mlp.", "shared.", "head"))]
+    own = [row for row in rows if row not in apart]
+    return resident_bytes(own, deployment) + resident_bytes(apart, wide)
 
 
 def _rank_width(row: CacheRow, tp: int) -> int:

@@ -41,7 +41,13 @@ def fit_report(answer: Fit) -> list[Part]:
 def _label(one: Candidate) -> str:
     short = one.gpu_name.split(" ", 1)[-1]  # without the vendor
     name = short if one.count == 1 else f"{one.count} × {short}"
-    split = "".join(f" {flag}{n}" for flag, n in (("TP", one.tensor_parallel), ("PP", one.pipeline_parallel)) if n > 1)
+    ways = {
+        "TP": one.tensor_parallel,
+        "PP": one.pipeline_parallel,
+        "DP": one.attention_data_parallel,
+        "EP": one.expert_parallel,
+    }
+    split = "".join(f" {flag}{n}" for flag, n in ways.items() if n > 1)
     return name + split
 
 
