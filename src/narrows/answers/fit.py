@@ -61,6 +61,7 @@ _DEPLOY = {
     "page_size": "page_size",
     "max_total_tokens": "max_total_tokens",
     "engine_core": "engine_core",
+    "cpu_offload_gb": "cpu_offload_gb",
 }
 """Parameters of `deploy` → options of `fit`."""
 
@@ -93,6 +94,7 @@ def fit(
     swa_full: bool = False,
     page_size: int | None = None,
     max_total_tokens: int | None = None,
+    cpu_offload_gb: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Does `model` fit on `gpu` (one or several to compare), and how much work fits beside it?
@@ -102,8 +104,9 @@ def fit(
     ep: ranks over which whole experts are given out, of tp × dp. dp: replicas of all but the experts, each of `tp`
     devices (DP attention); batch and capacity are of one. memory: usable bytes per device in place of the catalogue's.
     memory_in_use: bytes of each device that other processes hold when the engine starts (nvidia-smi shows them).
-    cache_type_v, swa_full: of llama.cpp. page_size, max_total_tokens: of SGLang. progress: told (headers read, headers
-    in all) while files are read. Raises BadInput.
+    cpu_offload_gb: GiB of weights per device that stay in host memory. cache_type_v, swa_full: of llama.cpp.
+    page_size, max_total_tokens: of SGLang. progress: told (headers read, headers in all) while files are read. Raises
+    BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
     that holds it: its flags stand for the options that are not given here.
@@ -136,6 +139,7 @@ def fit(
         "swa_full": swa_full,
         "page_size": page_size,
         "max_total_tokens": max_total_tokens,
+        "cpu_offload_gb": cpu_offload_gb,
         "engine_core": None,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}

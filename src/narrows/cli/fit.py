@@ -152,6 +152,7 @@ command = Command(
         option("--page-size", metavar="TOKENS", type=int, help=_("SGLang: tokens of a page of its pool.")),
         option("--max-total-tokens", metavar="TOKENS", type=int, help=_("SGLang: tokens of its pool at most.")),
         option("--disable-cuda-graph", is_flag=True, help=_("SGLang: the same as --enforce-eager.")),
+        shared("--cpu-offload-gb"),
         shared("--cloud"),
         shared("--assume"),
         as_json(),

@@ -69,6 +69,11 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "metavar": "SIZE",
         "help": _("Usable memory per device, such as 44.4GiB, in place of the catalogue's."),
     },
+    "--cpu-offload-gb": {
+        "metavar": "GIB",
+        "type": float,
+        "help": _("Weights per device that stay in host memory, in GiB (vLLM)."),
+    },
     "--cloud": {"metavar": "CLOUD", "help": _("Prices of this cloud only, such as aws.")},
     "--assume": {"metavar": "FAMILY", "help": _("Read an unknown architecture as this one, and say so.")},
 }

@@ -54,6 +54,7 @@ def deploy(
     engine_core: str | None = None,
     driver: int | None = None,
     adapters: tuple[int, int] | None = None,
+    cpu_offload_gb: float | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -67,7 +68,7 @@ def deploy(
     memory_in_use: bytes of each device that others hold when the engine starts. engine_core: `V0` or `V1`, of versions
     of vLLM that have both (its VLLM_USE_V1); None: the one that the version takes by itself.
     driver: major version of the driver, on which the memory of CUDA graphs depends. adapters: see
-    `Deployment`.
+    `Deployment`. cpu_offload_gb: GiB of weights per device that are to stay in host memory.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -181,6 +182,7 @@ def deploy(
         driver=driver,
         usable_more=max(0, (accelerator.usable_most_bytes or 0) - usable) if device_memory is None else 0,
         adapters=adapters,
+        offload=_offload(facts, accelerator, cpu_offload_gb),
         **chosen,
     )
 
@@ -282,6 +284,21 @@ def _in_use(given: int | None, usable: int, gpu: str) -> int:
             usable=binary(usable),
         )
     return given
+
+
+def _offload(engine: Engine, accelerator: Accelerator, gib: float | None) -> int:
+    """Bytes to leave in host memory. Raises BadInput where the engine has no such option."""
+    if not gib:
+        return 0
+    if isinstance(gib, bool) or not (isinstance(gib, int | float) and 0 < gib < 2**20):
+        raise BadInput("--cpu-offload-gb is {value}; it must be a size in GiB, such as 8", value=str(gib)[:40])
+    if engine.offload == "none" or accelerator.is_cpu:
+        raise BadInput(
+            "--cpu-offload-gb is no option of {engine} on {gpu} that narrows knows; leave it out",
+            engine=engine.label,
+            gpu=accelerator.name,
+        )
+    return int(gib * 2**30)
 
 
 def _length(model: ModelSpec, given: int | None, assumptions: list[Text]) -> int:

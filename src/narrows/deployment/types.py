@@ -56,6 +56,8 @@ class Deployment(msgspec.Struct, frozen=True):
     """Major version of the device's driver, where it is known."""
     adapters: tuple[int, int] | None = None
     """LoRA: (adapters served at once, largest rank)."""
+    offload: int = 0
+    """Bytes of weights per device that are to stay in host memory; what is left there ends with a whole parameter."""
     assumptions: tuple[Text, ...] = ()
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from narrows.engines.types import Captured, Engine, FallsBack, Sampler, SchedulerDefault
+from narrows.engines.types import Captured, Engine, FallsBack, Offload, Sampler, SchedulerDefault
 from narrows.engines.version import Version, parse_version, version_text
 from narrows.text import BadInput, Text
 
@@ -58,6 +58,7 @@ class _Facts(msgspec.Struct, frozen=True):
     first_core: tuple[Since[tuple[FallsBack, ...]], ...]
     aligned_latent: tuple[Since[bool], ...]
     materializes_latent: tuple[Since[bool], ...]
+    offload: tuple[Since[Offload], ...]
     delta_kernels: tuple[Since[Literal["none", "first", "tuned", "late"]], ...]
     experts_at_once: tuple[Since[int], ...]
     experts_padded_to: tuple[Since[int], ...]
@@ -102,6 +103,7 @@ _BY_VERSION = (
     "first_core",
     "aligned_latent",
     "materializes_latent",
+    "offload",
     "delta_kernels",
     "experts_at_once",
     "experts_padded_to",

@@ -18,6 +18,7 @@ from narrows.memory.activations import (
 )
 from narrows.memory.adapters import adapter_bytes
 from narrows.memory.delta import delta_note, delta_term
+from narrows.memory.offload import copied_bytes, offload_notes
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
@@ -84,7 +85,8 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     graphs = int((captures(deployment) + GRAPH_BASE) * each * old) if deployment.graphs else 0
     inside = graphs_inside(deployment)
     fewest, most_graphs, driver_basis = _graph_interval(deployment, known, graphs)
-    estimated = moments.largest + cached + runtime + (graphs if inside else 0)
+    copied = copied_bytes(deployment)
+    estimated = moments.largest + copied + cached + runtime + (graphs if inside else 0)
     tables = loaded_beside(deployment)
     error, scale = known[error_name(deployment)], spread(estimated)
     if not deployment.engine.measured and given is None:
@@ -94,6 +96,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     if delta is not None:
         least, most = int(least + delta.low - delta.value), int(most + delta.high - delta.value)
         basis.append(delta_note(delta))
+    basis += offload_notes(deployment)
     if deployment.adapters is not None:
         basis.append(
             Text(
@@ -134,7 +137,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         )
         basis += driver_basis
     found = Reserve(
-        moments.largest + cached,
+        moments.largest + copied + cached,
         graphs,
         runtime,
         tables,

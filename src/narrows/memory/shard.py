@@ -11,6 +11,7 @@ import msgspec
 
 from narrows.deployment import Deployment, stages
 from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_bytes, state_bytes, towers_of
+from narrows.memory.offload import offloaded_bytes
 from narrows.models.tensors import CacheRow, TensorRow
 
 
@@ -58,7 +59,8 @@ def shards(deployment: Deployment) -> list[Shard]:
             state += len(part) * sum(state_bytes(constant, deployment) for constant in mixer.state())
         for layer in lent_into(deployment, layers):
             rows += model.lent_rows(layer)
-        found.append(Shard(index, _kept(rows, deployment), tuple(cache), state, deployment.kv.bits))
+        weights = _kept(rows, deployment) - offloaded_bytes(deployment, layers)
+        found.append(Shard(index, weights, tuple(cache), state, deployment.kv.bits))
     return found
 
 

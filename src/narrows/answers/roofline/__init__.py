@@ -58,6 +58,7 @@ _DEPLOY = {
     "enforce_eager": "enforce_eager",
     "quantization": "quantization",
     "device_memory": "memory",
+    "cpu_offload_gb": "cpu_offload_gb",
 }
 """Parameters of `deploy` → options of `roofline`."""
 
@@ -92,18 +93,19 @@ def roofline(
     generations: bool = False,
     naive_attention: bool = False,
     assume: str | None = None,
+    cpu_offload_gb: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Roofline:
     """What bounds prefill of a prompt, and decode of a batch, of `model` on `gpu` (one or several to compare)?
 
     prompt: tokens of one prompt. batch, context: sequences of a decode step and the tokens that each has cached. ep:
     ranks over which experts are shared out, of tp × dp. dp: replicas of all but the experts, each of `tp` devices and
-    with a batch of its own (DP attention). precision: formats of the weights to compare
-    (bf16, fp8, int8, int4, fp4), of an unquantized model. peak, bandwidth: figures in place of the catalogue's, such
-    as ["bf16=435GFLOP/s"] and "34GB/s", of a device that was measured. memory: usable bytes per device. sweep: a
-    range such as "batch=1..256x2". operator: one whose way through the memory hierarchy is shown. generations: the
-    same load across generations of accelerators. naive_attention: beside the fused one. progress: told (headers read,
-    headers in all). Raises BadInput.
+    with a batch of its own (DP attention). precision: formats of the weights to compare (bf16, fp8, int8, int4, fp4),
+    of an unquantized model. peak, bandwidth: figures in place of the catalogue's, such as ["bf16=435GFLOP/s"] and
+    "34GB/s", of a device that was measured. memory: usable bytes per device. cpu_offload_gb: GiB of weights per device
+    that stay in host memory. sweep: a range such as "batch=1..256x2". operator: one whose way through the memory
+    hierarchy is shown. generations: the same load across generations of accelerators. naive_attention: beside the fused
+    one. progress: told (headers read, headers in all). Raises BadInput.
 
     model may also be the engine's start command as it is pasted: its flags stand for options that are not given.
 
@@ -137,6 +139,7 @@ def roofline(
         "generations": generations,
         "naive_attention": naive_attention,
         "assume": assume,
+        "cpu_offload_gb": cpu_offload_gb,
     }
     said = {name: value for name, value in asked.items() if value not in (_DEFAULTS.get(name), False, [])}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
