@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from narrows.answers.base import command_line
+from narrows.answers.drafts import with_draft
 from narrows.answers.fit_types import Candidate, Fit, Moment, RuleOfThumb
 from narrows.answers.mend import mends_of
 from narrows.answers.model import model_facts
@@ -15,6 +16,7 @@ from narrows.answers.verdict import overrun, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole
 from narrows.hardware import cheapest, find_accelerator
 from narrows.memory import Capacity, Reserve, capacity, growth, ledger, reserve, start
+from narrows.memory.draft import draft_share
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
 from narrows.precision.named import named_scheme
@@ -95,6 +97,7 @@ def fit(
     page_size: int | None = None,
     max_total_tokens: int | None = None,
     cpu_offload_gb: float | None = None,
+    speculative_config: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Does `model` fit on `gpu` (one or several to compare), and how much work fits beside it?
@@ -104,9 +107,9 @@ def fit(
     ep: ranks over which whole experts are given out, of tp × dp. dp: replicas of all but the experts, each of `tp`
     devices (DP attention); batch and capacity are of one. memory: usable bytes per device in place of the catalogue's.
     memory_in_use: bytes of each device that other processes hold when the engine starts (nvidia-smi shows them).
-    cpu_offload_gb: GiB of weights per device that stay in host memory. cache_type_v, swa_full: of llama.cpp.
-    page_size, max_total_tokens: of SGLang. progress: told (headers read, headers in all) while files are read. Raises
-    BadInput.
+    cpu_offload_gb: GiB of weights per device that stay in host memory. speculative_config: what drafts, as vLLM's flag
+    has it, such as '{"method": "mtp", "num_speculative_tokens": 1}'. cache_type_v, swa_full: of llama.cpp. page_size,
+    max_total_tokens: of SGLang. progress: told (headers read, headers in all) while files are read. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
     that holds it: its flags stand for the options that are not given here.
@@ -140,6 +143,7 @@ def fit(
         "page_size": page_size,
         "max_total_tokens": max_total_tokens,
         "cpu_offload_gb": cpu_offload_gb,
+        "speculative_config": speculative_config,
         "engine_core": None,
     }
     said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
@@ -172,6 +176,7 @@ def fit(
         whole("--batch", batch)
     options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}
     options["adapters"] = wanted.get("adapters")
+    options["draft"] = with_draft(wanted, spec)
     if batch is not None and options["max_num_seqs"] is None:
         # asked for so many at once, an engine must be told to run as many
         usual = [deploy(spec, find_accelerator(name), **options).max_num_seqs for name in names]
@@ -317,6 +322,7 @@ def _candidate(
         mend=mends[0] if mends else None,
         other_mends=mends[1:],
         log=_log(deployment, room),
+        draft=draft_share(deployment),
         expert_parallel=deployment.expert_parallel,
         attention_data_parallel=deployment.attention_data_parallel,
     )

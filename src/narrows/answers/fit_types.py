@@ -9,6 +9,7 @@ from narrows.answers.mend import Mend
 from narrows.answers.model import ModelFacts
 from narrows.answers.verdict import Starts, Verdict
 from narrows.memory import Ledger
+from narrows.memory.draft import DraftShare
 from narrows.quantity import Quantity
 from narrows.text import Text
 
@@ -38,6 +39,7 @@ class Candidate(msgspec.Struct, frozen=True):
     that length; max_length: tokens each of `max_length_batch` sequences can have, the model's limit at most.
     kv_cache_available: bytes per device for KV cache and state, with an 80 % interval. cuda_graphs: bytes per device,
     with the interval that drivers make. log: lines of the engine's log that state its pools (SGLang).
+    draft: what drafting takes of the terms, where anything drafts.
     """
 
     gpu: str
@@ -79,6 +81,7 @@ class Candidate(msgspec.Struct, frozen=True):
     log: tuple[str, ...] = ()
     expert_parallel: int = 1
     attention_data_parallel: int = 1
+    draft: DraftShare | None = None
 
 
 class Fit(Answer, frozen=True, kw_only=True):

@@ -79,7 +79,7 @@ def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Tex
         notes.append(
             Text("LoRA adapters: 'narrows fit' counts their room in memory; what they compute is in no figure")
         )
-    for name in ("speculative", "block_size"):
+    for name in ("block_size",):
         if options.pop(name, None):
             warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
     return options

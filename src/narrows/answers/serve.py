@@ -74,6 +74,7 @@ def serve_command(
         "--kv-cache-dtype": cache_flag(deployment, options["kv_cache_dtype"]),
         "--quantization": options["quantization"],
         "--enforce-eager": "" if options["enforce_eager"] else None,
+        "--speculative-config": deployment.draft.asked if deployment.draft is not None else None,
         "--cpu-offload-gb": f"{deployment.offload / 2**30:g}" if deployment.offload else None,
     }
     values.update(changes)

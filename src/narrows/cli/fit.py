@@ -153,6 +153,7 @@ command = Command(
         option("--max-total-tokens", metavar="TOKENS", type=int, help=_("SGLang: tokens of its pool at most.")),
         option("--disable-cuda-graph", is_flag=True, help=_("SGLang: the same as --enforce-eager.")),
         shared("--cpu-offload-gb"),
+        shared("--speculative-config"),
         shared("--cloud"),
         shared("--assume"),
         as_json(),

@@ -98,6 +98,7 @@ command = Command(
         option("--generations", is_flag=True, help=_("The same load across generations of accelerators.")),
         option("--naive-attention", is_flag=True, help=_("Beside fused attention, the one that stores its scores.")),
         shared("--cpu-offload-gb"),
+        shared("--speculative-config"),
         shared("--cloud"),
         shared("--assume"),
         as_json(),

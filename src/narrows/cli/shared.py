@@ -74,6 +74,13 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "type": float,
         "help": _("Weights per device that stay in host memory, in GiB (vLLM)."),
     },
+    "--speculative-config": {
+        "metavar": "JSON",
+        "help": _(
+            "What drafts, as vLLM's flag has it: a method (ngram, mtp, eagle, eagle3, medusa, draft_model), a model "
+            "where the draft has one, and num_speculative_tokens."
+        ),
+    },
     "--cloud": {"metavar": "CLOUD", "help": _("Prices of this cloud only, such as aws.")},
     "--assume": {"metavar": "FAMILY", "help": _("Read an unknown architecture as this one, and say so.")},
 }

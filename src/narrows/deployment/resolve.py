@@ -10,8 +10,9 @@ from typing import Any
 
 from narrows.deployment.cache import cache_format
 from narrows.deployment.core import core_of, one_token_each, step_of, within_step
+from narrows.deployment.draft import check_draft
 from narrows.deployment.split import check_experts, check_split, replicated
-from narrows.deployment.types import Deployment
+from narrows.deployment.types import Deployment, Draft
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
 from narrows.hardware import Accelerator
@@ -55,6 +56,7 @@ def deploy(
     driver: int | None = None,
     adapters: tuple[int, int] | None = None,
     cpu_offload_gb: float | None = None,
+    draft: Draft | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -68,7 +70,8 @@ def deploy(
     memory_in_use: bytes of each device that others hold when the engine starts. engine_core: `V0` or `V1`, of versions
     of vLLM that have both (its VLLM_USE_V1); None: the one that the version takes by itself.
     driver: major version of the driver, on which the memory of CUDA graphs depends. adapters: see
-    `Deployment`. cpu_offload_gb: GiB of weights per device that are to stay in host memory.
+    `Deployment`. cpu_offload_gb: GiB of weights per device that are to stay in host memory. draft: what
+    drafts for the model.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -142,6 +145,7 @@ def deploy(
         raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
     if chosen.get("chunk") is not None:
         max_num_batched_tokens = chosen.pop("chunk")
+    assumptions += check_draft(draft, model, facts, tp)
     assumptions += replicated(facts, tp, attention_data_parallel)
     length = _length(model, max_length, assumptions)
     sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)
@@ -182,6 +186,7 @@ def deploy(
         driver=driver,
         usable_more=max(0, (accelerator.usable_most_bytes or 0) - usable) if device_memory is None else 0,
         adapters=adapters,
+        draft=draft,
         offload=_offload(facts, accelerator, cpu_offload_gb),
         **chosen,
     )

@@ -7,8 +7,28 @@ import msgspec
 from narrows.engines import Engine
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
+from narrows.models.spec import Layer, Tower
 from narrows.precision import Format
 from narrows.text import Text
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """What drafts tokens for a model that verifies them: a model or a head of its own, or prediction layers.
+
+    method: of `engines.speculative`; tokens: drafted per step. model: the draft's own; None: it has none. towers,
+    layers: prediction layers of the target's file, `unquantized` whatever the target is. tensor_parallel: ranks that
+    share a model of its own; 0: as the target's. asked: the flag's value. notes: what was assumed.
+    """
+
+    method: str
+    tokens: int
+    model: ModelSpec | None = None
+    towers: tuple[Tower, ...] = ()
+    layers: tuple[Layer, ...] = ()
+    unquantized: bool = False
+    tensor_parallel: int = 0
+    asked: str = ""
+    notes: tuple[Text, ...] = ()
 
 
 class Deployment(msgspec.Struct, frozen=True):
@@ -58,6 +78,8 @@ class Deployment(msgspec.Struct, frozen=True):
     """LoRA: (adapters served at once, largest rank)."""
     offload: int = 0
     """Bytes of weights per device that are to stay in host memory; what is left there ends with a whole parameter."""
+    draft: Draft | None = None
+    """What drafts for the model; None: every step makes one token."""
     assumptions: tuple[Text, ...] = ()
 
     @property

@@ -59,6 +59,9 @@ class _Facts(msgspec.Struct, frozen=True):
     aligned_latent: tuple[Since[bool], ...]
     materializes_latent: tuple[Since[bool], ...]
     offload: tuple[Since[Offload], ...]
+    shares_prediction_head: tuple[Since[bool], ...]
+    shares_draft_embedding: tuple[Since[bool], ...]
+    draft_models: tuple[Since[bool], ...]
     delta_kernels: tuple[Since[Literal["none", "first", "tuned", "late"]], ...]
     experts_at_once: tuple[Since[int], ...]
     experts_padded_to: tuple[Since[int], ...]
@@ -104,6 +107,9 @@ _BY_VERSION = (
     "aligned_latent",
     "materializes_latent",
     "offload",
+    "shares_prediction_head",
+    "shares_draft_embedding",
+    "draft_models",
     "delta_kernels",
     "experts_at_once",
     "experts_padded_to",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from narrows.answers.base import command_line
+from narrows.answers.drafts import OLDER, with_draft
 from narrows.answers.model import model_facts
 from narrows.answers.pasted import pasted_options, read_pasted, with_experts_shared
 from narrows.answers.roofline.bounds import bounds_of
@@ -59,6 +60,7 @@ _DEPLOY = {
     "quantization": "quantization",
     "device_memory": "memory",
     "cpu_offload_gb": "cpu_offload_gb",
+    "draft": "draft",
 }
 """Parameters of `deploy` → options of `roofline`."""
 
@@ -94,6 +96,7 @@ def roofline(
     naive_attention: bool = False,
     assume: str | None = None,
     cpu_offload_gb: float | None = None,
+    speculative_config: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Roofline:
     """What bounds prefill of a prompt, and decode of a batch, of `model` on `gpu` (one or several to compare)?
@@ -103,9 +106,10 @@ def roofline(
     with a batch of its own (DP attention). precision: formats of the weights to compare (bf16, fp8, int8, int4, fp4),
     of an unquantized model. peak, bandwidth: figures in place of the catalogue's, such as ["bf16=435GFLOP/s"] and
     "34GB/s", of a device that was measured. memory: usable bytes per device. cpu_offload_gb: GiB of weights per device
-    that stay in host memory. sweep: a range such as "batch=1..256x2". operator: one whose way through the memory
-    hierarchy is shown. generations: the same load across generations of accelerators. naive_attention: beside the fused
-    one. progress: told (headers read, headers in all). Raises BadInput.
+    that stay in host memory. speculative_config: what drafts, counted in memory and not in time. sweep: a range such as
+    "batch=1..256x2". operator: one whose way through the memory hierarchy is shown. generations: the same load across
+    generations of accelerators. naive_attention: beside the fused one. progress: told (headers read, headers in all).
+    Raises BadInput.
 
     model may also be the engine's start command as it is pasted: its flags stand for options that are not given.
 
@@ -140,6 +144,7 @@ def roofline(
         "naive_attention": naive_attention,
         "assume": assume,
         "cpu_offload_gb": cpu_offload_gb,
+        "speculative_config": speculative_config,
     }
     said = {name: value for name, value in asked.items() if value not in (_DEFAULTS.get(name), False, [])}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
@@ -154,8 +159,11 @@ def roofline(
         said = {**pasted_options(pasted, notes, notes), **said}
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
     if pasted is not None:
-        said = {name: value for name, value in with_experts_shared(said, spec, notes).items() if name in asked}
+        said = {
+            name: value for name, value in with_experts_shared(said, spec, notes).items() if name in (*asked, *OLDER)
+        }
     wanted = {**asked, **said}
+    wanted["draft"] = with_draft(wanted, spec)
     if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
         spec = stored_as_named(spec, wanted["quantization"])
         wanted["quantization"] = None

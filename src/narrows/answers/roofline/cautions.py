@@ -37,7 +37,9 @@ def cautions(model: ModelSpec, deployments: Sequence[Deployment]) -> tuple[Text,
             )
         ] = None
     found |= dict.fromkeys(
-        text for one in deployments for text in (*wanting(one), *_too_much(one), *_too_long(one), *_with_host(one))
+        text
+        for one in deployments
+        for text in (*wanting(one), *_too_much(one), *_too_long(one), *_with_host(one), *_drafting(one))
     )
     return tuple(found)
 
@@ -59,6 +61,17 @@ def _too_long(deployment: Deployment) -> Iterator[Text]:
     if most and deployment.max_length > most:
         said = {"length": deployment.max_length, "limit": most}
         yield from (text for text in deployment.assumptions if text.params == said)
+
+
+def _drafting(deployment: Deployment) -> Iterator[Text]:
+    """That drafts are in no time."""
+    if deployment.draft is not None:
+        yield Text(
+            "drafts by {method} are counted in what fits, not in the times: a step drafts {tokens} tokens more, which "
+            "costs time of its own, and verifies them in one pass",
+            method=deployment.draft.method,
+            tokens=deployment.draft.tokens,
+        )
 
 
 def _with_host(deployment: Deployment) -> Iterator[Text]:
