@@ -9,6 +9,7 @@ from narrows.text import BadInput, Text
 
 if TYPE_CHECKING:
     from narrows.engines.command import EngineCommand
+    from narrows.models import ModelSpec
 
 
 def read_pasted(text: str) -> EngineCommand | None:
@@ -76,8 +77,6 @@ def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Tex
         options["engine"] = f"{command.engine}=={command.version}"
     if options.get("max_len") == "auto":
         del options["max_len"]
-    if options.pop("data_parallel", 1) != 1:
-        notes.append(Text("data parallel: every replica is alike; the figures are of one"))
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     options.pop("gpu_layers", None)
@@ -93,7 +92,37 @@ def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Tex
         notes.append(
             Text("LoRA adapters: 'narrows fit' counts their room in memory; what they compute is in no figure")
         )
-    for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
+    for name in ("block_size",):
         if options.pop(name, None):
             warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
     return options
+
+
+def with_experts_shared(options: dict[str, Any], model: ModelSpec, notes: list[Text]) -> dict[str, Any]:
+    """The options with replicas and expert parallelism as `deploy` takes them, from the flags of a pasted command.
+
+    vLLM: experts are shared by all tensor-parallel ranks of all replicas, cut by width, or given out whole with
+    --enable-expert-parallel (its documentation of data parallel deployment). SGLang: --tp counts the ranks of all
+    replicas of attention, and --ep-size says over how many of them experts are given out.
+    """
+    found = dict(options)
+    replicas, whole = found.pop("data_parallel", 1), found.pop("expert_parallel", False)
+    within = found.pop("dp_attention", False)
+    mixed = any(tensor.role.startswith("experts.") for layer, _ in model.kinds for tensor in layer.applied())
+    tp = found.get("tp", 1)
+    sglang = found.get("engine", "").startswith("sglang")
+    if within and replicas > 1:
+        if tp % replicas:
+            raise BadInput("--tp {tp} is not a multiple of --dp {dp}, which is how many share it", tp=tp, dp=replicas)
+        found["tp"], found["dp"] = tp // replicas, replicas
+    elif replicas > 1 and mixed and not sglang:
+        found["dp"] = replicas
+    elif replicas > 1:
+        notes.append(Text("data parallel: every replica is alike; the figures are of one"))
+    if whole and mixed:
+        found["ep"] = tp * found.get("dp", 1)
+    elif whole:
+        notes.append(Text("{model} has no experts: expert parallelism changes nothing", model=model.name))
+    if found.get("ep", 1) > 1 and not mixed:
+        del found["ep"]
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from narrows.deployment.resolve import Deployment
+from narrows.deployment.types import Deployment
 from narrows.engines.support import Support, What, support
 from narrows.models.mixers import Chain, LatentAttention, Parallel
 from narrows.precision import UNQUANTIZED, Scheme

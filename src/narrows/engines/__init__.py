@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from narrows.engines.types import Captured, Engine, FallsBack, Sampler, SchedulerDefault
+from narrows.engines.types import Captured, Engine, FallsBack, Offload, Sampler, SchedulerDefault
 from narrows.engines.version import Version, parse_version, version_text
 from narrows.text import BadInput, Text
 
@@ -60,6 +60,10 @@ class _Facts(msgspec.Struct, frozen=True):
     lora_ranks: tuple[Since[tuple[int, ...]], ...]
     aligned_latent: tuple[Since[bool], ...]
     materializes_latent: tuple[Since[bool], ...]
+    offload: tuple[Since[Offload], ...]
+    shares_prediction_head: tuple[Since[bool], ...]
+    shares_draft_embedding: tuple[Since[bool], ...]
+    draft_models: tuple[Since[bool], ...]
     delta_kernels: tuple[Since[Literal["none", "first", "tuned", "late"]], ...]
     experts_at_once: tuple[Since[int], ...]
     experts_padded_to: tuple[Since[int], ...]
@@ -106,6 +110,10 @@ _BY_VERSION = (
     "lora_ranks",
     "aligned_latent",
     "materializes_latent",
+    "offload",
+    "shares_prediction_head",
+    "shares_draft_embedding",
+    "draft_models",
     "delta_kernels",
     "experts_at_once",
     "experts_padded_to",

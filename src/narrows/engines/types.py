@@ -9,6 +9,7 @@ import msgspec
 from narrows.text import Text
 
 Sampler = Literal["sort", "triton", "flashinfer"]
+Offload = Literal["none", "copied", "viewed"]
 Captured = Literal["decode", "pieces", "both_fine", "both"]
 FallsBack = Literal[
     "all", "old device", "GGUF", "float32", "fp8 cache", "fp8 cache but Hopper", "pipeline", "other vendors"
@@ -65,6 +66,10 @@ class Engine(msgspec.Struct, frozen=True):
     tokens_within_sequences: the default step has at most max_num_seqs × max_model_len tokens. sequences_within_tokens:
         by default no more sequences run than a step has tokens; versions without refuse a smaller step.
     tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
+    offload: what becomes of weights that are told to stay in host memory: a layer's are copied to the device before it
+        runs, or kernels view them where they are; "none": there is no such option.
+    draft_models: a whole model can draft, beside heads and prediction layers. shares_draft_embedding: what drafts takes
+        the target's embedding where there is no pipeline. shares_prediction_head: prediction layers take its head.
     delta_kernels: which kernels run gated-delta layers, by what they take outside the allocator.
     experts_at_once: tokens that fused experts take at once of a longer step; 0: all.
     experts_padded_to: rows that each expert of a rank is filled up to where weights are FP8 in blocks, used or not, and
@@ -110,6 +115,10 @@ class Engine(msgspec.Struct, frozen=True):
     captures_follow_sequences: bool = True
     tokens_within_sequences: bool = False
     sequences_within_tokens: bool = False
+    offload: Offload = "none"
+    draft_models: bool = True
+    shares_draft_embedding: bool = False
+    shares_prediction_head: bool = False
     delta_kernels: Literal["none", "first", "tuned", "late"] = "none"
     experts_at_once: int = 0
     experts_padded_to: int = 0

@@ -101,6 +101,8 @@ class Tower(msgspec.Struct, frozen=True):
     largest: int = 0
     rotary: bool = False
     reads: bool = False
+    layers: tuple[Layer, ...] = ()
+    """Of prediction layers: how each is built."""
 
 
 class Precision(msgspec.Struct, frozen=True):

@@ -295,7 +295,7 @@ def _exchange(part: MixtureOfExperts, row: int, sent: int, site: Site) -> tuple[
 def _routed(part: MixtureOfExperts, routed: list[Piece], site: Site) -> ExpertsKernel:
     deployment = site.deployment
     matrices = [piece for piece in routed if piece.tensor.use == "linear"]
-    here = part.experts // deployment.expert_parallel
+    here = -(-part.experts // deployment.expert_parallel)
     up = next(piece for piece in matrices if piece.tensor.role == "experts.up")
     inner, width = on_rank(up.tensor, deployment)
     elements = len(matrices) * inner * width * here

@@ -113,7 +113,7 @@ def _held(piece: Piece, layer: Layer, deployment: Deployment, skipped: bool) -> 
             return Held("experts", "idle experts", tensor.copies, tensor.copies, tensor.active)
         part = layer.feed_forward.experts if isinstance(layer.feed_forward, Beside) else layer.feed_forward
         all_experts = tensor.copies + (part.idle if isinstance(part, MixtureOfExperts) else 0)
-        here = tensor.copies // deployment.expert_parallel
+        here = -(-tensor.copies // deployment.expert_parallel)
         return Held("experts", "idle experts", here, all_experts, tensor.active)
     return Held("always", "weights")
 

@@ -44,4 +44,5 @@ def prediction_layer(index: int, layer: Layer, vocab: int, dialect: str) -> Towe
         tuple(inside) + tuple((f"model.layers.{index}.{name}", 1, tensor) for name, tensor in own),
         served=False,
         unique=False,
+        layers=(layer,),
     )
