@@ -20,7 +20,7 @@ from narrows.report.memory_wall_chart import HEIGHT, wall_chart, wall_layout
 from narrows.report.roofline_step_chart import LABELLED, WIDTH, StepLayout, step_layout
 from narrows.report.roofline_words import spent_word
 from narrows.report.spending_chart import spending_chart, spending_rows
-from narrows.report.sweep_chart import curves, doublings, runs, sweep_chart, ticks
+from narrows.report.sweep_chart import curves, doublings, runs, sweep_chart, sweep_title, ticks
 
 from .conftest import Cli
 from .test_charts import drawn, korean
@@ -203,6 +203,17 @@ def test_curves_are_the_points_of_the_sweep(compared: Roofline) -> None:
         times = {(point.value, 1e3 * point.time) for point in one.sweep.points}
         rates = {(point.value, point.tokens_per_second) for point in one.sweep.points}
         assert drawn_points == times | rates
+
+
+def test_the_fastest_of_a_sweep_is_named_where_memory_still_holds_it() -> None:
+    """16,384 sequences of 4,096 tokens hold on none of them: the last batch that holds on one is what is compared."""
+    answer = roofline("llama-3.1-8b", ["l40s", "h100-sxm"], sweep="batch=1..16384x2")
+    sweeps = [one.sweep for one in answer.candidates if one.sweep is not None]
+    assert not any(sweep.points[-1].fits for sweep in sweeps)
+    largest = max(point.value for sweep in sweeps for point in sweep.points if point.fits)
+    assert f"decode at batch {largest:,}: " in sweep_title(answer)
+    nowhere = roofline("llama-3.1-70b", ["l40s", "a10g"], sweep="batch=1..8x2")
+    assert "decode at batch 8: " in sweep_title(nowhere)
 
 
 def test_strips_say_the_verdict_at_every_point(compared: Roofline) -> None:

@@ -84,6 +84,8 @@ def mends_of(
             yield from _some(
                 tried(f"{deployment.engine.gpu_memory_utilization_flag} {fraction:g}", text, utilization=fraction)
             )
+    if room.in_memory < load:
+        yield from _reserving_less(deployment, load, tried)
     if room.max_batch < min(load, room.in_memory):
         text = Text("lets the engine run as many at once")
         yield from _some(tried(f"--max-num-seqs {load}", text, max_num_seqs=load))
@@ -178,6 +180,70 @@ def _unbound(deployment: Deployment, room: Capacity, load: int, tried: Callable[
         wanted = -(-(most * room.pages.request_bytes(deployment.max_length) + empty) // 2**20) * 2**20
     name = bound[0].strip("-").replace("-", "_")
     yield from _some(tried(f"{bound[0]} {wanted}{fewer}", text, batch=most, **{name: wanted}))
+
+
+_SHARES = (0.93, 0.94, 0.95)
+"""Shares above the usual ones that people give to an engine which has the device to itself."""
+_LEAST_STEP = 2048
+"""Tokens of a step, below which prefill reads the weights too often for its arithmetic."""
+
+
+def _reserving_less(deployment: Deployment, load: int, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
+    """Where what the engine sets aside is what lacks: for fewer sequences, for smaller steps; or a larger share.
+
+    Of those halves of what it is told now that make the load fit, the largest.
+    """
+    yield from _halved(
+        "--max-num-seqs",
+        deployment.max_num_seqs,
+        load,
+        lambda n: Text("sets memory aside for {n} sequences at once, not {usual}", n=n, usual=deployment.max_num_seqs),
+        tried,
+    )
+    steps = deployment.max_num_batched_tokens
+    yield from _halved(
+        "--max-num-batched-tokens",
+        steps,
+        _LEAST_STEP,
+        lambda n: Text("sets memory aside for steps of {n} tokens, not {usual}; prefill takes more", n=n, usual=steps),
+        tried,
+    )
+    if deployment.engine.name != "vllm" or deployment.memory_in_use:
+        return
+    for share in _SHARES:
+        found = share > deployment.utilization and tried(
+            f"--gpu-memory-utilization {share:g}",
+            Text(
+                "a larger share for the engine, if nothing else needs the rest ({rest})",
+                rest=binary(int((1 - share) * deployment.usable)),
+            ),
+            utilization=share,
+        )
+        if found:
+            yield found
+            break
+
+
+def _halved(
+    flag: str, now: int, least: int, text: Callable[[int], Text], tried: Callable[..., Mend | None]
+) -> Iterator[Mend]:
+    """The flag at the largest of `now` ÷ 2, ÷ 4, … down to `least` that mends."""
+    option = flag.strip("-").replace("-", "_")
+
+    def at(value: int) -> Mend | None:
+        return tried(f"{flag} {value}", text(value), **{option: value})
+
+    found = at(least) if least < now else None
+    if found is None:
+        return
+    value = now // 2
+    while value > least:
+        larger = at(value)
+        if larger is not None:
+            found = larger
+            break
+        value //= 2
+    yield found
 
 
 def _some(found: Mend | None) -> Iterator[Mend]:

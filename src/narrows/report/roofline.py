@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from narrows.answers.roofline.types import Bounds, OperatorRow, Phase, Roofline
+from narrows.answers.roofline.types import Bounds, OperatorRow, Phase, Roofline, Spending
 from narrows.report.console import Bars, Column, Paragraph, Part, Segment, Table
 from narrows.report.i18n import _, say
 from narrows.report.roofline_extras import generations, hierarchy, naive, sweep
 from narrows.report.roofline_words import SMALL, SPENT, bound_word, kind_word, label, least, phase_word, spent_word
 from narrows.report.words import word
 from narrows.roofline.prescriptions import Prescription
+from narrows.roofline.timed import Cause
 from narrows.roofline.turning import TurningPoint
 from narrows.step.operators import Phase as PhaseName
 from narrows.units import count, decimal, seconds, usd
@@ -103,8 +104,16 @@ def _times(phase: Phase) -> dict[str, str]:
 
 
 def _spending(phase: Phase) -> str:
-    """`71 % weights, 22 % KV cache, 7 % overhead`: what takes at least a hundredth, the most first."""
-    ranked = sorted(phase.spending.items(), key=lambda item: -item[1])
+    """`71 % weights, 22 % KV cache, 7 % overhead`: what takes at least a hundredth, the most first.
+
+    What is moved stands together, so that the verdict is what comes first.
+    """
+    causes: dict[str, Cause] = {"compute": "compute", "interconnect": "interconnect", "overhead": "overhead"}
+
+    def rank(item: tuple[Spending, float]) -> tuple[float, float]:
+        return -phase.shares.get(causes.get(item[0], "memory bandwidth"), 0.0), -item[1]
+
+    ranked = sorted(phase.spending.items(), key=rank)
     found = [(name, value / phase.time.value) for name, value in ranked]
     return ", ".join(f"{100 * share:.0f} % {spent_word(name)}" for name, share in found if share >= 0.01)
 
@@ -263,7 +272,13 @@ def _turn(point: TurningPoint) -> str:
 def _prescriptions(one: Bounds, phase: PhaseName) -> list[Part]:
     found = [change for change in one.prescriptions if change.phase == phase]
     whole: Phase = getattr(one.phases, phase)
-    title = _("What helps {phase}, which is {bound}").format(phase=phase_word(phase), bound=word(whole.bound))
+    short = phase == "decode" and not one.fits
+    sentence = (
+        _("What makes it fit, and what helps {phase}, which is {bound}")
+        if short
+        else _("What helps {phase}, which is {bound}")
+    )
+    title = sentence.format(phase=phase_word(phase), bound=word(whole.bound))
     if not found:
         nothing = _("{title}: nothing that was tried gains 3 %").format(title=title)
         return [Paragraph(nothing, "heading")]

@@ -44,7 +44,7 @@ class TurningPoint(msgspec.Struct, frozen=True):
     state of recurrences does, which does not grow with the context (where there is any). decode_launches: batch
     from which a step whose kernels are launched one by one takes the device longer than the host. prefill_compute:
     prompt from which prefill is compute-bound. by_peaks: the same by peak and bandwidth alone, without
-    efficiencies. fits: whether memory holds that much; None where the question does not arise.
+    efficiencies. fits: whether memory holds that much, and the model takes it; None where the question does not arise.
     """
 
     name: Turn

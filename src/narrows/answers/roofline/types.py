@@ -78,7 +78,8 @@ class Phases(msgspec.Struct, frozen=True):
 class OperatorRow(msgspec.Struct, frozen=True):
     """All operators of one name and shape in a phase, on one rank; figures are of all `count` together.
 
-    kind: `gemm`, `attention`, `experts`, `scan`, `elementwise`, `collective`. weights, kv_cache, state: bytes of them
+    kind: `gemm`, `attention`, `experts`, `scan`, `elementwise`, `collective`. shape: in signs; of attention its queries
+    and keys, and under a window how many of these each query sees on average. weights, kv_cache, state: bytes of them
     among `bytes`. intensity: FLOP/B. attained: FLOP/s. share: of the phase's time. time: seconds.
     """
 
