@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from narrows import api
 from narrows.answers.fit import Fit, fit
+from narrows.answers.roofline import roofline
 from narrows.text import BadInput
 from narrows.units import GIB, size
 
@@ -115,6 +116,16 @@ def test_where_the_reserve_is_what_lacks_fewer_sequences_or_a_larger_share_are_t
     one = fit("llama-3.1-8b", "l4", max_len=32768).candidates[0]
     changes = [mend.change for mend in (one.mend, *one.other_mends) if mend]
     assert any(change.startswith("--gpu-memory-utilization 0.9") for change in changes)
+
+
+def test_experts_are_not_cut_through_blocks_that_share_a_scale() -> None:
+    """1,536 ÷ 8 = 192 is no multiple of 128, 1,536 ÷ 4 = 384 is; with a scale per tensor nothing is in the way."""
+    with pytest.raises(BadInput, match="--ep 8, or --tp 4"):
+        fit("qwen3-235b-a22b-fp8", "h100-sxm", tp=8)
+    assert fit("qwen3-235b-a22b-fp8", "h100-sxm", tp=4, max_len=4096).fits
+    assert roofline("qwen3-235b-a22b-fp8", "h100-sxm", tp=8, ep=8).fits
+    assert fit("deepseek-v3", "h200-sxm", tp=8, max_len=4096).fits
+    assert roofline("qwen3-235b-a22b", "h100-sxm", tp=8, precision="fp8").fits
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

@@ -99,7 +99,9 @@ def mends_of(
             yield from _some(
                 tried(
                     f"--batch {room.max_batch}",
-                    Text("at most {n} sequences at once", n=room.max_batch),
+                    Text("one sequence at a time")
+                    if room.max_batch == 1
+                    else Text("at most {n} sequences at once", n=room.max_batch),
                     batch=room.max_batch,
                 )
             )
@@ -197,7 +199,7 @@ def _reserving_less(deployment: Deployment, load: int, tried: Callable[..., Mend
         "--max-num-seqs",
         deployment.max_num_seqs,
         load,
-        lambda n: Text("sets memory aside for {n} sequences at once, not {usual}", n=n, usual=deployment.max_num_seqs),
+        lambda n: _fewer_text(n, deployment.max_num_seqs),
         tried,
     )
     steps = deployment.max_num_batched_tokens
@@ -222,6 +224,13 @@ def _reserving_less(deployment: Deployment, load: int, tried: Callable[..., Mend
         if found:
             yield found
             break
+
+
+def _fewer_text(number: int, usual: int) -> Text:
+    """What `number` sequences at once, in place of as many as usual, change."""
+    if number == 1:
+        return Text("sets memory aside for one sequence at a time, not {usual}", usual=usual)
+    return Text("sets memory aside for {n} sequences at once, not {usual}", n=number, usual=usual)
 
 
 def _halved(
@@ -288,7 +297,10 @@ def _hardware(
         if usual_share:
             changed["utilization"] = None
         # what others hold is of this device
-        one = deploy(model, device, **{**options, "memory_in_use": None, **changed})
+        try:
+            one = deploy(model, device, **{**options, "memory_in_use": None, **changed})
+        except BadInput:
+            continue
         left = capacity(one, load)
         if start(one).stage != "started" or left.max_batch <= (best.max_batch if best else 0):
             continue

@@ -116,6 +116,10 @@ def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdic
             length=deployment.max_length,
             held=bounds[1],
         )
+    if load > room.max_batch == 1 < room.in_memory:
+        return Text(
+            "the engine runs one sequence at a time (max_num_seqs); memory would hold {held}", held=room.in_memory
+        )
     if load > room.max_batch and room.in_memory > room.max_batch:
         return Text(
             "the engine runs at most {most} sequences at once (max_num_seqs); memory would hold {held}",

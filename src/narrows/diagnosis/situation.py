@@ -180,6 +180,8 @@ class Situation:
         """The start with other arguments of `deploy`; None where nothing can be predicted or it cannot run."""
         if self.made.deployment is None:
             return None
+        if self.made.options.get("expert_parallel", 1) > 1 and "tensor_parallel" in options:
+            options["expert_parallel"] = options["tensor_parallel"]
         try:
             one = deploy(self.made.deployment.model, self.made.deployment.accelerator, **self.made.options | options)
         except BadInput:

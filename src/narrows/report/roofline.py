@@ -187,6 +187,9 @@ def _laws(one: Bounds) -> Iterator[str]:
             text = _("{kind}: by the law of {device}, from {n} measurements").format(
                 kind=kind, device=_("any device") if law.device == "any" else law.device, n=count(law.n)
             )
+        elif law.device != "any":
+            # the device was measured, but not this kernel, such as MLA's
+            text = _("{kind}: assumed, by the law of another kernel of {device}").format(kind=kind, device=law.device)
         else:
             text = _("{kind}: assumed, no measurement of a device like this one").format(kind=kind)
         yield text

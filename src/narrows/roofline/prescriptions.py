@@ -252,7 +252,11 @@ def _making_room(ask: Ask) -> Iterator[Change]:
     """Where memory does not hold the load: set aside for its own sequences alone, or smaller steps; or more stages."""
     usual, wanted = ask.deployment.max_num_seqs, ask.load.batch
     if wanted < usual:
-        text = Text("sets memory aside for {n} sequences at once, not {usual}", n=wanted, usual=usual)
+        text = (
+            Text("sets memory aside for one sequence at a time, not {usual}", usual=usual)
+            if wanted == 1
+            else Text("sets memory aside for {n} sequences at once, not {usual}", n=wanted, usual=usual)
+        )
         yield from _redeployed(
             ask, "fewer_sequences", "decode", f"--max-num-seqs {wanted}", text, {"max_num_seqs": wanted}
         )

@@ -202,12 +202,21 @@ def _decode_compute(steps: Served, load: Load) -> TurningPoint:
         )
         return TurningPoint("decode_compute", "batch", None, text, peaks)
     most = steps.held(load.context)
-    text = Text(
-        "the linear layers of decode are compute-bound from batch {batch} on; memory holds {held} sequences of "
-        "{context} tokens",
-        batch=found,
-        held=most,
-        context=load.context,
+    text = (
+        Text(
+            "the linear layers of decode are compute-bound from batch {batch} on; memory holds one sequence of "
+            "{context} tokens",
+            batch=found,
+            context=load.context,
+        )
+        if most == 1
+        else Text(
+            "the linear layers of decode are compute-bound from batch {batch} on; memory holds {held} sequences of "
+            "{context} tokens",
+            batch=found,
+            held=most,
+            context=load.context,
+        )
     )
     return TurningPoint("decode_compute", "batch", found, text, peaks, most >= found)
 
