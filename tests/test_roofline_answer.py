@@ -535,6 +535,26 @@ def test_a_model_that_generates_nothing_is_said_to(name: str) -> None:
     assert not roofline(read_config({"architectures": ["Qwen3ForCausalLM"], **QWEN}, name="some"), "l40s").cautions
 
 
+def test_of_a_model_that_generates_nothing_prefill_alone_is_answered() -> None:
+    config = {"architectures": ["Qwen3ForSequenceClassification"], **QWEN, "tie_word_embeddings": True}
+    spec = read_config(config, name="some")
+    answer = roofline(spec, ["l40s", "l4"], generations=True, sweep="prompt=64..1024x2")
+    assert not answer.generates
+    assert {row.phase for row in answer.operators} == {one.phase for one in answer.prescriptions} == {"prefill"}
+    assert [point.name for point in answer.turning_points] == ["prefill_compute"]
+    assert not answer.path
+    # no head, though the embedding is tied to one
+    assert "head" not in {row.name for row in answer.operators}
+    report = str(answer)
+    for line in report.splitlines():
+        if "decode" in line:
+            assert "there is no decode" in line, line
+    with pytest.raises(BadInput, match="sweep the prompt"):
+        roofline(spec, "l40s", sweep="batch=1..8")
+    with pytest.raises(BadInput, match="they have"):
+        roofline(spec, "l40s", operator="head")
+
+
 def test_a_model_that_reads_all_at_once_has_no_decode() -> None:
     sizes = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
     config = {

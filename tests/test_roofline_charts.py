@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from narrows.answers.roofline import Roofline, roofline
+from narrows.models import read_config
 from narrows.report import charts
 from narrows.report.bounds_chart import bounds_chart
 from narrows.report.labels import Box, Spot, arrange
@@ -274,6 +275,18 @@ def test_what_is_drawn_follows_from_what_was_asked(options: dict[str, Any], pane
     assert "L40S bf16: prefill is compute-bound, decode is memory-bandwidth-bound" in text
     assert ("The memory wall" in text) == ("generations" in options)
     assert ("decode is memory-bandwidth-bound at every batch from 1 to 8" in text) == ("sweep" in options)
+
+
+def test_of_a_model_that_generates_nothing_no_decode_is_drawn(tmp_path: Path) -> None:
+    config = {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3", "hidden_size": 1024}
+    config |= {"num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128}
+    config |= {"intermediate_size": 3072, "vocab_size": 151669}
+    model = read_config(config, name="some")
+    one, two = roofline(model, "l40s"), roofline(model, ["l40s", "l4"], sweep="prompt=64..1024x2")
+    for answer in (one, two):
+        text = drawn(bounds_chart(answer), tmp_path)
+        assert "prefill" in text
+        assert "decode" not in text
 
 
 def test_a_load_that_memory_does_not_hold_says_so(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from narrows.answers.model import ModelFacts, model_facts
 from narrows.answers.pasted import older_warnings, pasted_options, read_pasted
 from narrows.answers.serve import serve_command
 from narrows.answers.verdict import Starts, Verdict, overrun, reason_of, starts_of, verdict_of
-from narrows.deployment import Deployment, deploy, whole
+from narrows.deployment import Deployment, deploy, whole, whole_blocks
 from narrows.hardware import cheapest, find_accelerator
 from narrows.memory import Capacity, Ledger, Reserve, capacity, growth, ledger, reserve, start
 from narrows.models import ModelSpec, load_model
@@ -245,7 +245,7 @@ def fit(
                     "max_num_seqs is taken as {batch}; by itself the engine runs {usual}", batch=batch, usual=min(usual)
                 )
             )
-    deployments = [deploy(spec, find_accelerator(name), **options) for name in names]
+    deployments = [whole_blocks(deploy(spec, find_accelerator(name), **options)) for name in names]
     warnings += older_warnings(deployments[0].engine)
     if pasted is not None and pasted.options.get("max_len") == "auto" and max_len is None:
         deployments = [_longest(one, options, notes) for one in deployments]

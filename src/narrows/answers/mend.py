@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from narrows.answers.verdict import bound_of
-from narrows.deployment import Deployment, check_split, deploy
+from narrows.deployment import Deployment, check_split, deploy, whole_blocks
 from narrows.hardware import accelerators, cheapest
 from narrows.memory import Capacity, capacity, start
 from narrows.text import BadInput, Text
@@ -50,7 +50,8 @@ def mends_of(
     def tried(change: str, text: Text, **changed: Any) -> Mend | None:
         wanted = changed.pop("batch", load)
         try:
-            one = deploy(deployment.model, gpu, **{**options, "max_length": deployment.max_length, **changed})
+            changed = {**options, "max_length": deployment.max_length, **changed}
+            one = whole_blocks(deploy(deployment.model, gpu, **changed))
             left = capacity(one, wanted)
         except BadInput:
             # what the engine cannot do is no mend
@@ -298,7 +299,7 @@ def _hardware(
             changed["utilization"] = None
         # what others hold is of this device
         try:
-            one = deploy(model, device, **{**options, "memory_in_use": None, **changed})
+            one = whole_blocks(deploy(model, device, **{**options, "memory_in_use": None, **changed}))
         except BadInput:
             continue
         left = capacity(one, load)

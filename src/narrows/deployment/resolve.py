@@ -12,7 +12,7 @@ import msgspec
 
 from narrows.deployment.cache import cache_format
 from narrows.deployment.core import core_of, one_token_each, step_of, within_step
-from narrows.deployment.split import check_blocks, check_experts, check_split
+from narrows.deployment.split import check_experts, check_split
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
 from narrows.hardware import Accelerator
@@ -175,7 +175,6 @@ def deploy(
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
     check_experts(model, tp, expert_parallel, attention_data_parallel)
-    check_blocks(model, facts.name, tp, expert_parallel, attention_data_parallel)
     assumptions += partitioned(model, tp, facts.name)
     usable = _usable(accelerator, device_memory, assumptions)
     weights_dtype = _dtype(model, dtype, assumptions)

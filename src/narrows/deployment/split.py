@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from narrows.models import ModelSpec
 from narrows.models.tensors import Tensor
-from narrows.precision.floats import Fp8Block
 from narrows.text import BadInput, Text
 
 _UNIT = {
@@ -68,42 +67,6 @@ def check_split(model: ModelSpec, tp: int, pp: int) -> None:
                 tp=tp,
                 count=tensor.shards,
                 unit=unit,
-            )
-
-
-def _divides(model: ModelSpec, tp: int) -> bool:
-    return not any(_uneven(tensor, tp) for layer, _ in model.kinds for tensor in layer.applied())
-
-
-def check_blocks(model: ModelSpec, engine: str, tp: int, expert_parallel: int, replicas: int) -> None:
-    """Refuse experts that ranks cut through their blocks: of FP8 with a scale per block a rank needs whole ones.
-
-    Source: vLLM `validate_fp8_block_shape_moe`, SGLang `Fp8MoEMethod.create_weights` (Apache-2.0), which raise "The
-    output_size of gate's and up's weight = 192 is not divisible by weight quantization block_n = 128".
-    """
-    scheme = model.precision.scheme
-    cut = tp * replicas // expert_parallel
-    if cut == 1 or not isinstance(scheme, Fp8Block) or engine == "llama.cpp":
-        return
-    experts = [t for layer, _ in model.kinds for t in layer.applied() if t.role.startswith("experts.")]
-    widths = {tensor.shards for tensor in experts if tensor.shards > 1}
-    for width in widths:
-        if width // cut % scheme.rows:
-            works = [
-                n
-                for n in range(1, cut)
-                if not any(one % n or one // n % scheme.rows for one in widths) and _divides(model, n)
-            ]
-            raise BadInput(
-                "--tp {tp} cuts experts of width {width} into {part}, and their FP8 weights have a scale per block of "
-                "{rows}, which {engine} does not cut; use --ep {ranks}, or --tp {works}",
-                tp=tp,
-                width=width,
-                part=width // cut,
-                rows=scheme.rows,
-                engine=engine,
-                ranks=tp * replicas,
-                works=works[-1] if works else 1,
             )
 
 

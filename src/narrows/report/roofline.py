@@ -28,15 +28,15 @@ def roofline_report(answer: Roofline) -> list[Part]:
             parts.append(Paragraph(label(one), "heading"))
         parts += _verdicts(one)
     if len(candidates) > 1:
-        parts.append(_comparison(candidates))
+        parts.append(_comparison(candidates) if first.generates else _prefills(candidates))
         text = _("Operators, turning points and prescriptions are of the first ({name}); --json has those of all.")
         parts.append(Paragraph(text.format(name=label(first)), "dim"))
     parts.append(_bars(candidates))
     parts.append(Paragraph(_ridges(first)))
-    parts += [_operators(first, "prefill"), _operators(first, "decode")]
+    parts += [_operators(first, "prefill"), *([_operators(first, "decode")] if first.generates else [])]
     parts.append(Paragraph(_("Where the verdict turns"), "heading"))
     parts += [Paragraph("· " + text) for text in dict.fromkeys(_turn(one) for one in first.turning_points)]
-    parts += _prescriptions(first, "decode") + _prescriptions(first, "prefill")
+    parts += (_prescriptions(first, "decode") if first.generates else []) + _prescriptions(first, "prefill")
     for extra in (hierarchy(first), naive(first), sweep(candidates), generations(answer)):
         parts += extra
     parts.append(Paragraph(_("How this is known"), "heading"))
@@ -55,6 +55,8 @@ def roofline_report(answer: Roofline) -> list[Part]:
 
 
 def _headline(answer: Roofline) -> str:
+    if not answer.generates:
+        return _("{name}: prefill of {prompt} tokens").format(name=answer.model.name, prompt=count(answer.prompt))
     return _("{name}: prefill of {prompt} tokens, decode of {batch} × {context} tokens").format(
         name=answer.model.name,
         prompt=count(answer.prompt),
@@ -78,6 +80,8 @@ def _verdicts(one: Bounds) -> list[Part]:
             "good",
         )
     ]
+    if not one.generates:
+        parts = []
     sentence = _("prefill is {bound}: {time} ({low} to {high}), {parts}; {rate} tokens/s")
     parts.append(
         Paragraph(
@@ -151,16 +155,40 @@ def _comparison(candidates: tuple[Bounds, ...]) -> Table:
     return Table(columns, rows)
 
 
+def _prefills(candidates: tuple[Bounds, ...]) -> Table:
+    """Deployments of a model that generates nothing."""
+    columns = [
+        Column(_("deployment")),
+        Column(_("prefill"), "right"),
+        Column(_("bound")),
+        Column(_("tokens/s"), "right"),
+        Column(_("$/h"), "right"),
+        Column(_("$ per M tokens"), "right"),
+    ]
+    rows = [
+        (
+            label(one),
+            seconds(one.phases.prefill.time.value),
+            bound_word(one.phases.prefill.bound),
+            least(one.phases.prefill.tokens_per_second.value),
+            usd(one.usd_per_hour) if one.usd_per_hour is not None else "–",
+            usd(one.usd_per_million_tokens) if one.usd_per_million_tokens is not None else "–",
+        )
+        for one in candidates
+    ]
+    return Table(columns, rows)
+
+
 def _bars(candidates: tuple[Bounds, ...]) -> Bars:
     """Percent of each phase's time: phases differ too much in seconds to share a scale."""
     rows: list[tuple[str, list[Segment], str]] = []
-    phases = [phase for one in candidates for phase in (one.phases.decode, one.phases.prefill)]
+    phases = [phase for one in candidates for phase in one.shown]
     # of every bar the same ones, so that all have the same fills
     shown = [name for name in SPENT if any(one.spending[name] >= SMALL * one.time.value for one in phases)]
     for one in candidates:
         if len(candidates) > 1:
             rows.append((label(one), [], ""))
-        for phase in (one.phases.decode, one.phases.prefill):
+        for phase in one.shown:
             segments = [Segment(spent_word(name), 100 * phase.spending[name] / phase.time.value) for name in shown]
             rows.append((phase_word(phase.name), segments, seconds(phase.time.value)))
     return Bars(rows, 100)
@@ -168,6 +196,9 @@ def _bars(candidates: tuple[Bounds, ...]) -> Bars:
 
 def _ridges(one: Bounds) -> str:
     shown = ", ".join(f"{ridge.precision}{' *' if ridge.used else ''} {ridge.ridge:,.0f}" for ridge in one.ridges)
+    if not one.generates:
+        text = _("Ridge points of the {gpu} in FLOP/B (* in use here): {ridges}. Prefill has {prefill} FLOP/B.")
+        return text.format(gpu=one.gpu_name, ridges=shown, prefill=least(one.phases.prefill.intensity))
     return _(
         "Ridge points of the {gpu} in FLOP/B (* in use here): {ridges}. Prefill has {prefill} FLOP/B, decode {decode}."
     ).format(
