@@ -80,12 +80,17 @@ def blocks(s: Situation) -> Found | None:
             block=block,
         ),
         [
-            s.mend({"--enable-expert-parallel": ""}, Text("whole experts on every rank, none of them cut")),
-            s.mend(
+            s.either(
+                {"--enable-expert-parallel": ""},
+                Text("whole experts on every rank, none of them cut"),
+                expert_parallel=ranks,
+            ),
+            s.either(
                 {"--tensor-parallel-size": str(whole[-1])},
                 Text(
                     "{part} columns of every expert on each of {n} ranks", part=ranks * part // whole[-1], n=whole[-1]
                 ),
+                tensor_parallel=whole[-1],
             )
             if whole and whole[-1] > 1
             else None,
