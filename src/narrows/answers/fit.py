@@ -14,7 +14,7 @@ from narrows.answers.model import model_facts
 from narrows.answers.pasted import pasted_options, read_pasted, with_experts_shared
 from narrows.answers.serve import serve_command
 from narrows.answers.verdict import overrun, reason_of, starts_of, verdict_of
-from narrows.deployment import Deployment, deploy, whole
+from narrows.deployment import Deployment, deploy, whole, whole_blocks
 from narrows.hardware import cheapest, find_accelerator
 from narrows.memory import Capacity, Reserve, capacity, growth, ledger, reserve, start
 from narrows.memory.draft import draft_share
@@ -187,7 +187,7 @@ def fit(
             options["max_num_seqs"] = batch
             taken = {"batch": batch, "usual": min(usual)}
             notes.append(Text("max_num_seqs is taken as {batch}; by itself the engine runs {usual}", **taken))
-    deployments = [deploy(spec, device, **options) for device in devices]
+    deployments = [whole_blocks(deploy(spec, device, **options)) for device in devices]
     warnings += said_first(deployments, options["dtype"], options["engine_core"])
     if pasted is not None and pasted.options.get("max_len") == "auto" and max_len is None:
         deployments = [_longest(one, options, notes) for one in deployments]

@@ -10,7 +10,7 @@ from narrows.answers.drafts import OLDER, with_draft
 from narrows.answers.model import model_facts
 from narrows.answers.pasted import pasted_options, read_pasted, with_experts_shared
 from narrows.answers.roofline.bounds import bounds_of
-from narrows.answers.roofline.cautions import cautions, reading, unpacked
+from narrows.answers.roofline.cautions import cautions, pooled, reading, unpacked
 from narrows.answers.roofline.device import with_figures
 from narrows.answers.roofline.sweep import parse_sweep
 from narrows.answers.roofline.types import Bounds, Roofline
@@ -175,7 +175,14 @@ def roofline(
             raise BadInput("--peak and --bandwidth are figures of one accelerator; give one --gpu")
         notes.append(Text("peaks and bandwidth are as given, not those of the catalogue"))
     asks = [*_asks(spec, devices, wanted, load, notes)]
-    found = [bounds_of(ask, points, operator, naive_attention) for ask in asks]
+    generates = not pooled(spec)
+    if points is not None and not generates and points[0] != "prompt":
+        raise BadInput(
+            "--sweep is '{text}', and {model} generates nothing: sweep the prompt, such as prompt=512..8192x2",
+            text=str(sweep)[:60],
+            model=spec.name,
+        )
+    found = [bounds_of(ask, points, operator, naive_attention, generates) for ask in asks]
     first = asks[0]
     walls: tuple[Generation, ...] = ()
     if generations:
@@ -288,7 +295,11 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
     found += [text for ask in asks for text in unpacked(ask.deployment)]
     found += _links(asks)
     found += _launches(asks)
-    found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
+    found.append(
+        Text("prefill is of one prompt; no other work runs beside it")
+        if pooled(model)
+        else Text("prefill is of one prompt, decode of one step; no other work runs beside them")
+    )
     first_said = cautions(model, [ask.deployment for ask in asks])
     return tuple(text for text in dict.fromkeys(found) if text not in first_said)
 

@@ -30,8 +30,8 @@ def cautions(model: ModelSpec, deployments: Sequence[Deployment]) -> tuple[Text,
     if pooled(model):
         found[
             Text(
-                "{model} is a {architecture}, which generates nothing: what is said of prefill holds, and decode is as "
-                "if it generated",
+                "{model} is a {architecture}, which generates nothing: there is no decode, and what is said of prefill "
+                "holds",
                 model=model.name,
                 architecture=model.architecture,
             )
