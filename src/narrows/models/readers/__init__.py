@@ -150,6 +150,13 @@ _MODULES = {
     ),
     **dict.fromkeys(
         (
+            *("distilbert", "mpnet", "deberta-v2", "modernbert", "nomic_bert", "gte", "eurobert"),
+            *("jina_embeddings_v3", "new"),
+        ),
+        "encoders",
+    ),
+    **dict.fromkeys(
+        (
             *("whisper", "speech_to_text", "speecht5", "moonshine", "canary", "cohere_asr", "dia"),
             *("seamless_m4t", "seamless_m4t_v2"),
         ),
