@@ -89,6 +89,7 @@ _MODULES = {
     **dict.fromkeys(("axk1", "axk2", "hy_v4", "dots3_note_text", "bailing_hybrid"), "latent"),
     "deepseek_v4": "deepseek_v4",
     **dict.fromkeys(("dory", "hrm_text"), "looped"),
+    "gemma3n": "gemma3n",
     "gemma3n_text": "gemma3n",
     **dict.fromkeys(("gemma4_unified", "gemma4_unified_text", "gemma4_unified_assistant"), "gemma4_unified"),
     **dict.fromkeys(

@@ -15,13 +15,13 @@ from narrows.models.feedforward import Dense, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, Uncached
 from narrows.models.mixers.base import linear
-from narrows.models.readers.bert import BERTS, Frame, read
-from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense, outside
+from narrows.models.readers.bert import Frame, read
+from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense
 from narrows.models.readers.seq2seq_parts import class_of, norm, whole_model
 from narrows.models.readers.spelling import LAYERS, respell
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
-from narrows.text import BadInput, Text
+from narrows.text import BadInput
 
 
 def read_distilbert(c: Fields) -> ModelSpec:
@@ -267,9 +267,7 @@ def read_eurobert(c: Fields) -> ModelSpec:
     head: Frame = [] if tied else [("head", Tensor("head", (rows, hidden), "plain", rows))]
     head += _bias(c) if c.flag("mlp_bias", False) else []
     c.read |= {"classifier_pooling", "clf_pooling", "mask_token_id", "mask_token"}
-    return whole(
-        c, "eurobert", [layer] * c.layers("num_hidden_layers"), around, head, dialect="llama", tied=tied
-    )
+    return whole(c, "eurobert", [layer] * c.layers("num_hidden_layers"), around, head, dialect="llama", tied=tied)
 
 
 def read_jina_embeddings_v3(c: Fields) -> ModelSpec:
