@@ -105,7 +105,17 @@ _MODULES = {
             "internvl_chat",
             *("qianfan_ocr", "paligemma", "shieldgemma2", "idefics3", "smolvlm", "granite_docling", "qwen2_vl"),
             *("qwen2_5_vl", "glm4v", "glm4v_moe", "glm46v", "glmga", "glm_ocr", "kimi_k25", "lfm2_vl", "minicpmv4_6"),
-            *("minicpmv4_7", "minicpm_ocr", "ovis2", "cohere2_vision", "exaone4_5", "deepseek_vl", "lighton_ocr"),
+            *(
+                "minicpmv4_7",
+                "minicpm_ocr",
+                "ovis2",
+                "aya_vision",
+                "hunyuan_vl",
+                "cohere2_vision",
+                "exaone4_5",
+                "deepseek_vl",
+                "lighton_ocr",
+            ),
             *("paddleocr_vl", "video_llama_3", "idefics2", "aria", "ernie4_5_vl_moe", "mistral_large4", "molmo2"),
             *(
                 "nemotron_h_omni",

@@ -93,6 +93,12 @@ def _kimi_k25(c: Fields, body: Body) -> Body:
     return body
 
 
+def _moonvit(c: Fields, body: Body) -> Body:
+    rows, columns = c.size("init_pos_emb_height", default=64), c.size("init_pos_emb_width", default=64)
+    body.parts.parameter("patch_embed.pos_emb.weight", rows, columns, body.hidden)
+    return body
+
+
 def _muse(c: Fields, body: Body) -> Body:
     rows, columns = c.size("pos_emb_height", default=32), c.size("pos_emb_width", default=32)
     body.parts.add("patch_embedder.position_embedding_table", rows * columns, body.hidden)
@@ -185,6 +191,7 @@ EXTRAS: dict[str, Callable[[Fields, Body], Body]] = {
     "glm_ocr_vision": _glm_ocr,
     "glm5_next_vision": _glm5_next,
     "kimi_k25_vision": _kimi_k25,
+    "moonvit": _moonvit,
     **dict.fromkeys(("minicpmv4_6_vision", "minicpmv4_7_vision", "minicpm_ocr_vision"), _minicpm),
     "muse_vision": _muse,
     "ovis2_vision": _ovis2,

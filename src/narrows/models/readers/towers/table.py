@@ -95,6 +95,23 @@ _QWEN_25: dict[str, Any] = {
     "mlp": ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"),
 }
 
+_MOON: dict[str, Any] = {
+    "hidden": ("hidden_size", 1152),
+    "layers": ("num_hidden_layers", 27),
+    "heads": ("num_attention_heads", 16),
+    "inner": ("intermediate_size", 4304),
+    "channels": ("", 3),
+    "patch": ("patch_size", 14),
+    "image": _NO_IMAGE,
+    "patches": "patch_embed.proj",
+    "position": "",
+    "post_norm": "encoder.final_layernorm",
+    "layer": "encoder.blocks.{}.",
+    "norms": ("norm0", "norm1"),
+    "attention": ("wqkv", "wo"),
+    "mlp": ("mlp.fc0", "mlp.fc1"),
+}
+
 ENCODERS: dict[str, Encoder] = {
     "clip_vision_model": Encoder(**_CLIP, inside="vision_model.", patch=("patch_size", 32)),
     "siglip_vision_model": Encoder(inside="vision_model."),
@@ -154,21 +171,18 @@ ENCODERS: dict[str, Encoder] = {
         qk_norms=("attn.q_norm", "attn.k_norm"),
         head_norms=True,
     ),
-    "kimi_k25_vision": Encoder(
+    "kimi_k25_vision": Encoder(**_MOON),
+    "moonvit": Encoder(**_MOON),
+    "hunyuan_vl_vision": Encoder(
         hidden=("hidden_size", 1152),
         layers=("num_hidden_layers", 27),
         heads=("num_attention_heads", 16),
         inner=("intermediate_size", 4304),
-        channels=("", 3),
-        patch=("patch_size", 14),
-        image=_NO_IMAGE,
-        patches="patch_embed.proj",
-        position="",
-        post_norm="encoder.final_layernorm",
-        layer="encoder.blocks.{}.",
-        norms=("norm0", "norm1"),
-        attention=("wqkv", "wo"),
-        mlp=("mlp.fc0", "mlp.fc1"),
+        image=("max_image_size", 2048),
+        extra=1,
+        post_norm="",
+        layer="layers.{}.",
+        attention=_OUT,
     ),
     "paddleocr_vl_vision": Encoder(
         inside="vision_model.",
