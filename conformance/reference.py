@@ -40,7 +40,7 @@ _TOP_K = (
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
 
 
-_TWO_SETS = ("ernie4_5_vl_moe", "muse_spark")
+_TWO_SETS = ("ernie4_5_vl_moe", "muse_spark", "dots3_note")
 """Models with experts for words and others for pictures: what one token's pass touches depends on what it is."""
 
 
