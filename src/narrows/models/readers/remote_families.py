@@ -24,7 +24,7 @@ REMOTE_FAMILIES = {
     ),
     **dict.fromkeys(("nemotron-nas", "deci", "openelm"), "uneven"),
     **dict.fromkeys(("k2_horizon", "spark2_5", "nanbeige", "solar_open2"), "horizon"),
-    **dict.fromkeys(("phi3_v", "phi4mm", "minicpmv"), "remote_seeing"),
+    **dict.fromkeys(("phi3_v", "phi4mm", "minicpmv", "molmo"), "remote_seeing"),
     "kimi_vl": "multimodal",
     "step3p5": "step",
     "kimi_k3": "kimi_k3",

@@ -1,4 +1,4 @@
-"""Models that see, whose classes stand beside their files on the hub: Phi 3 and 4, Qwen-VL 1, Kimi-VL, MiniCPM-V.
+"""Models that see, whose classes stand beside their files on the hub: Phi 3 and 4, Qwen-VL 1, MiniCPM-V, Molmo.
 
 Source of the names: the weight maps of the published files; tests pin their numbers of elements.
 """
@@ -182,3 +182,48 @@ _SIGLIP_980 = {
     "num_hidden_layers": 27,
     "patch_size": 14,
 }
+
+
+def read_molmo(c: Fields) -> ModelSpec:
+    """Molmo on Qwen 2: `intermediate_size` is both halves; CLIP's tower less its last layer, pooling, a gated unit."""
+    for field in ("norm_after", "attention_layer_norm"):
+        if c.flag(field, False):
+            raise BadInput(
+                "this {family} config sets '{field}' in a way that narrows does not read yet",
+                family="molmo",
+                field=field,
+            )
+    half = c.divide(c.size("intermediate_size"), 2, "intermediate_size", "2")
+    tied = c.flag("weight_tying", False)
+    c.values = {**c.values, "intermediate_size": half, "tie_word_embeddings": tied, "sliding_window": None}
+    reader = reader_of("qwen2")
+    assert reader is not None
+    spec = reader(c)
+    c.read |= {"embedding_size", "layer_norm_type", "clip_qkv", "use_position_ids", "qkv_bias", "image_feature_dropout"}
+    hidden, inner = _CLIP_336["hidden_size"], _CLIP_336["intermediate_size"]
+    parts, layer, layers = Parts("model.vision_backbone.image_vit."), "transformer.resblocks.{}.", 23
+    parts.parameter("class_embedding", hidden)
+    parts.parameter("positional_embedding", (336 // 14) ** 2 + 1, hidden)
+    parts.add("patch_embedding", hidden, 3 * 14 * 14)
+    parts.add("pre_ln", hidden, bias=True)
+    for name in ("wq", "wk", "wv", "wo"):
+        parts.add(f"{layer}attention.{name}", hidden, hidden, repeats=layers, bias=True)
+    parts.add(layer + "feed_forward.w1", inner, hidden, repeats=layers, bias=True)
+    parts.add(layer + "feed_forward.w2", hidden, inner, repeats=layers, bias=True)
+    for name in ("attention_norm", "ffn_norm"):
+        parts.add(layer + name, hidden, repeats=layers, bias=True)
+    between = Parts("model.vision_backbone.")
+    # the outputs of two layers, side by side
+    between.parameter("pad_embed", 2, 2 * hidden)
+    for name, wide in (("wq", 2 * hidden), ("wk", 2 * hidden), ("wv", 2 * hidden), ("wo", hidden)):
+        between.add(f"image_pooling_2d.{name}", hidden, wide, bias=True)
+    for name, out, wide in (("w1", half, hidden), ("w3", half, hidden), ("w2", spec.hidden, half)):
+        between.add(f"image_projector.{name}", out, wide)
+    marks = Tensor("embedding.new", (c.size("additional_vocab_size", default=128), spec.hidden), "table")
+    return msgspec.structs.replace(
+        spec,
+        family="molmo",
+        dialect="molmo",
+        extra=(*spec.extra, ("embedding", marks)),
+        towers=(parts.tower(), between.tower("projector")),
+    )
