@@ -147,6 +147,15 @@ FAMILIES: dict[str, Family] = {
         project=projectors.hunyuan_vl,
         flat=True,
     ),
+    "dots_ocr": Family(
+        text="qwen2",
+        vision="dots_vit",
+        at=("vision_tower.",),
+        names="",
+        tied="either",
+        project=projectors.nothing,
+        flat=True,
+    ),
     "kimi_vl": Family(
         text="deepseek_v3", vision="moonvit", at=("vision_tower.",), tied="text", project=projectors.kimi_vl
     ),
