@@ -35,6 +35,7 @@ ORIGINALS = {
     "Qwen/Qwen3.5-397B-A17B": "nvidia/Qwen3.5-397B-A17B-NVFP4",
     "Qwen/Qwen3.6-27B": "nvidia/Qwen3.6-27B-NVFP4",
     "Qwen/Qwen3.6-35B-A3B": "nvidia/Qwen3.6-35B-A3B-NVFP4",
+    "Qwen/Qwen-VL-Chat": "Qwen/Qwen-VL-Chat-Int4",
     "google/gemma-4-31B-it": "nvidia/Gemma-4-31B-IT-NVFP4",
     "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16": "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4",
     "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16": "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-NVFP4",

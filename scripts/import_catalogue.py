@@ -51,7 +51,7 @@ _NAMES = """
     qk_layernorm use_qk_norm num_kv_heads new_decoder_architecture parallel_attn ffn_hidden_size alibi bias
     mamba_n_heads mamba_d_head mamba_n_groups attention_out_bias num_heads expand state_size
     expert_dtype compress_ratios o_groups block_configs n_head_kv embd_layer img_processor
-    sparse_attention_config
+    sparse_attention_config visual kv_channels padded_vocab_size no_bias
 """
 KEPT = frozenset(_NAMES.split())
 """The fields readers read; everything else stays behind."""
