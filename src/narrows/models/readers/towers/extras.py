@@ -62,6 +62,11 @@ def _qwen2_5_vl(c: Fields, body: Body) -> Body:
     return _patch_merger(c, body, "out_hidden_size", False)
 
 
+def _dots(c: Fields, body: Body) -> Body:
+    c.read |= {"is_causal", "post_norm", "gradient_checkpointing", "init_merger_std"}
+    return _patch_merger(c, body, "hidden_size", True)
+
+
 def _glm_merger(c: Fields, body: Body, out: int, inner: int) -> Body:
     """A convolution over neighbouring patches, a projection and a gated feed-forward part."""
     side, parts = c.size("spatial_merge_size", default=2, most=1024), body.parts
@@ -89,6 +94,12 @@ def _glm5_next(c: Fields, body: Body) -> Body:
 
 def _kimi_k25(c: Fields, body: Body) -> Body:
     rows, columns = c.size("pos_emb_height", default=64), c.size("pos_emb_width", default=64)
+    body.parts.parameter("patch_embed.pos_emb.weight", rows, columns, body.hidden)
+    return body
+
+
+def _moonvit(c: Fields, body: Body) -> Body:
+    rows, columns = c.size("init_pos_emb_height", default=64), c.size("init_pos_emb_width", default=64)
     body.parts.parameter("patch_embed.pos_emb.weight", rows, columns, body.hidden)
     return body
 
@@ -189,6 +200,8 @@ EXTRAS: dict[str, Callable[[Fields, Body], Body]] = {
     "glm_ocr_vision": _glm_ocr,
     "glm5_next_vision": _glm5_next,
     "kimi_k25_vision": _kimi_k25,
+    "moonvit": _moonvit,
+    "dots_vit": _dots,
     **dict.fromkeys(("minicpmv4_6_vision", "minicpmv4_7_vision", "minicpm_ocr_vision"), _minicpm),
     "muse_vision": _muse,
     "ovis2_vision": _ovis2,
