@@ -104,6 +104,9 @@ IN_USE = {"tm-110": 4.09}
 """GiB of the device that others held, where only the source says so: what was in use before the profiled step (42.62
 GiB), less the weights (38.53 GiB); the device is a virtual one."""
 
+EXPERT_PARALLEL = {"tm-117": 8}
+"""Ranks that share out whole experts, where only the source says so: `enable_expert_parallel` in its arguments."""
+
 INFERRED = {
     "llm-d-incubation/llm-d-planner": "0.11",  # another row of the same table names it
     "vllm/issues/10517": "0.6.4",  # opened in November 2024
@@ -158,6 +161,8 @@ def record(raw: dict[str, Any]) -> dict[str, Any]:
     kept = {name: raw[name] for name in SAME if raw.get(name) is not None}
     kept["source"] = raw["source"] if raw["source"].startswith("http") else ""
     kept |= {name: round(raw[old] * GIB) for old, name in NUMBERS.items() if raw.get(old) is not None}
+    if raw["id"] in EXPERT_PARALLEL:
+        kept["ep"] = EXPERT_PARALLEL[raw["id"]]
     if raw["id"] in IN_USE:
         kept["memory_in_use_bytes"] = round(IN_USE[raw["id"]] * GIB)
     capacity = _capacity(notes)

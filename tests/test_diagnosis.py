@@ -214,6 +214,36 @@ def test_a_share_that_is_not_free_is_lowered_to_what_is() -> None:
     assert (answer.mend.kv_tokens or 0) > 4096
 
 
+def test_alone_on_the_device_too_a_length_that_does_not_fit_is_shortened() -> None:
+    """Qwen3-8B keeps 40,960 tokens at 144 KiB, 5.6 GiB: an A10G has 3 GiB left beside weights and reserve."""
+    text = log(
+        "0.10.2",
+        "ERROR 06-16 14:14:04 [core.py:1] ValueError: Free memory on device (10.31/22.05 GiB) on startup is less than "
+        "desired GPU memory utilization (0.9, 19.85 GiB). Decrease GPU memory utilization or reduce GPU memory used "
+        "by other processes.",
+        model="Qwen/Qwen3-8B",
+    )
+    answer = of(text, gpu="a10g")
+    assert cause(answer) == "share-not-free"
+    assert answer.mend is not None and answer.mend.change.startswith("--max-model-len ")
+    assert starts(answer, "qwen3-8b", "a10g")
+    # a length that fits is started as before
+    shorter = of(text.replace("Qwen3-8B'", "Qwen3-8B', 'max_model_len': 8192"), gpu="a10g")
+    assert shorter.mend is not None and shorter.mend.change == ""
+
+
+def test_float16_that_does_not_fit_comes_with_what_makes_it_fit() -> None:
+    text = log(
+        "0.8.5",
+        "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your Tesla T4 GPU has "
+        "compute capability 7.5. You can use float16 instead by explicitly setting the `dtype` flag in CLI, for "
+        "example: --dtype=half.",
+        model="Qwen/Qwen3-8B",
+    )
+    assert changes(of(text)) == ["--dtype half --tensor-parallel-size 2"]
+    assert changes(of(text.replace("Qwen3-8B", "Qwen3-0.6B"))) == ["--dtype half"]
+
+
 def test_weights_above_the_share_need_a_larger_share_or_more_devices() -> None:
     text = log(
         "0.10.2",
@@ -262,6 +292,23 @@ def test_heads_that_do_not_divide() -> None:
     answer = of(text, gpu="rtx-4090")
     assert cause(answer) == "heads-do-not-divide"
     assert answer.mend is not None and answer.mend.change in ("--tensor-parallel-size 7", "--tensor-parallel-size 4")
+
+
+def test_experts_cut_through_their_blocks_are_kept_whole() -> None:
+    text = log(
+        "0.11.0",
+        "(Worker_TP0 pid=7) ERROR 10-02 10:10:10 [multiproc_executor.py:597] ValueError: The output_size of gate's and "
+        "up's weight = 192 is not divisible by weight quantization block_n = 128.",
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+        model="Qwen/Qwen3-235B-A22B-FP8",
+        tensor_parallel_size=8,
+    )
+    answer = of(text)
+    assert cause(answer) == "blocks-do-not-divide"
+    assert changes(answer) == ["--enable-expert-parallel", "--tensor-parallel-size 4"]
+    # whole experts on every rank: what a log with that flag reports is predicted
+    other = text.replace("'tensor_parallel_size': 8", "'tensor_parallel_size': 8, 'enable_expert_parallel': True")
+    assert of(other, gpu="h100-sxm").terms
 
 
 # --- what the log's figures mean -------------------------------------------------------------------------------------
@@ -440,6 +487,29 @@ def test_a_full_cache_is_named_though_nothing_failed() -> None:
     assert cause(answer) == "kv-cache-full"
     assert changes(answer)[0] == "--max-num-seqs 12"
     assert "--kv-cache-dtype fp8" in changes(answer)
+
+
+def test_one_sequence_at_a_time_is_the_last_thing_to_try() -> None:
+    text = log(
+        "0.10.2",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:864] GPU KV cache size: 29,552 tokens",
+        "INFO 06-16 14:13:57 [kv_cache_utils.py:868] Maximum concurrency for 16,384 tokens per request: 1.80x",
+        "INFO:     Application startup complete.",
+        "INFO 06-16 15:13:57 [loggers.py:1] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation "
+        "throughput: 80.0 tokens/s, Running: 3 reqs, Waiting: 61 reqs, GPU KV cache usage: 99.4%, Prefix cache "
+        "hit rate: 0.0%",
+        model=LLAMA,
+        max_model_len=16384,
+    )
+    answer = of(text)
+    assert changes(answer)[0] == "--kv-cache-dtype fp8"
+    assert changes(answer)[-1] == "--max-num-seqs 1"
+    assert "one sequence at a time" in str(answer.other_mends[-1].text)
+
+
+def test_a_difference_that_rounds_to_nothing_is_not_told() -> None:
+    assert "shifted" not in note_ids(check("tests/data/logs/excerpts/vllm-0.10.2.log"))
+    assert "shifted" in note_ids(check("tests/data/logs/excerpts/vllm-0.10.0-tp8.log", gpu="h100-sxm"))
 
 
 # --- boards, other engines -------------------------------------------------------------------------------------------

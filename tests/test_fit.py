@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from narrows import api
 from narrows.answers.fit import Fit, fit
+from narrows.answers.roofline import roofline
 from narrows.text import BadInput
-from narrows.units import GIB
+from narrows.units import GIB, size
 
 from .conftest import LLAMA
 
@@ -86,6 +87,8 @@ def test_every_mend_works(model: str, gpu: str, batch: int, length: int) -> None
         "--tp": "tp",
         "--pp": "pp",
         "--max-num-seqs": "max_num_seqs",
+        "--max-num-batched-tokens": "max_num_batched_tokens",
+        "--gpu-memory-utilization": "gpu_memory_utilization",
         "--kv-cache-dtype": "kv_cache_dtype",
         "--gpu": "gpu",
     }
@@ -94,10 +97,44 @@ def test_every_mend_works(model: str, gpu: str, batch: int, length: int) -> None
         words = mend.change.split()
         options: dict[str, object] = {"gpu": gpu, "batch": batch, "max_len": length}
         for flag, value in zip(words[::2], words[1::2], strict=True):
-            options[flags[flag]] = int(value) if value.isdigit() else value
+            options[flags[flag]] = float(value) if "." in value else int(value) if value.isdigit() else value
         again = fit(model, **options)  # type: ignore[arg-type]
         assert again.fits
         assert (mend.max_batch, mend.length) == (again.candidates[0].max_batch, again.candidates[0].length)
+
+
+def test_where_the_reserve_is_what_lacks_fewer_sequences_or_a_larger_share_are_the_mend() -> None:
+    """The engine's usual 1,024 sequences of 201,088 logits take 6 GiB; 16 sequences need a fraction of that."""
+    one = fit("gpt-oss-120b", "h100-sxm", batch=16, max_len=4096).candidates[0]
+    assert one.mend is not None
+    flag, value = one.mend.change.split()
+    assert flag == "--max-num-seqs"
+    assert 16 <= int(value) < 1024
+    # the largest of those halves that does
+    assert fit("gpt-oss-120b", "h100-sxm", batch=16, max_len=4096, max_num_seqs=int(value)).fits
+    assert not fit("gpt-oss-120b", "h100-sxm", batch=16, max_len=4096, max_num_seqs=2 * int(value)).fits
+    one = fit("llama-3.1-8b", "l4", max_len=32768).candidates[0]
+    changes = [mend.change for mend in (one.mend, *one.other_mends) if mend]
+    assert any(change.startswith("--gpu-memory-utilization 0.9") for change in changes)
+
+
+def test_experts_are_not_cut_through_blocks_that_share_a_scale() -> None:
+    """1,536 ÷ 8 = 192 is no multiple of 128, 1,536 ÷ 4 = 384 is; with a scale per tensor nothing is in the way."""
+    with pytest.raises(BadInput, match="--ep 8, or --tp 4"):
+        fit("qwen3-235b-a22b-fp8", "h100-sxm", tp=8)
+    assert fit("qwen3-235b-a22b-fp8", "h100-sxm", tp=4, max_len=4096).fits
+    assert roofline("qwen3-235b-a22b-fp8", "h100-sxm", tp=8, ep=8).fits
+    assert fit("deepseek-v3", "h200-sxm", tp=8, max_len=4096).fits
+    assert roofline("qwen3-235b-a22b", "h100-sxm", tp=8, precision="fp8").fits
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_what_does_not_fit_is_said_to_need_more_than_there_is(engine: str) -> None:
+    """Layers of a window keep the tokens in flight too, which the model's own count of its cache does not."""
+    one = fit("gemma-3-27b", "h100-sxm", batch=8, max_len=8192, engine=engine).candidates[0]
+    assert not one.fits
+    needed, left, kept = (size(name, str(one.reason.params[name])) for name in ("paged", "pool", "needed"))
+    assert needed > left > kept
 
 
 def test_the_answer_prints_as_the_report_and_encodes_as_the_json() -> None:

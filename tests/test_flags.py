@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from narrows.answers.fit import fit
@@ -33,6 +35,20 @@ def test_the_only_beginning_of_a_flag_is_that_flag(written: str, option: str, va
 def test_the_beginning_of_several_flags_is_refused_as_the_engine_does(written: str) -> None:
     with pytest.raises(BadInput, match=f"{written.split()[0]} in the command is short for --"):
         read_command(f"vllm serve m {written}")
+
+
+def test_all_flags_that_a_beginning_can_mean_are_named_or_counted() -> None:
+    for engine in ("vllm", "sglang"):
+        for beginning in ("--max", "--m", "--c", "--e"):
+            meanings = [one for one in flag_table(engine) if one.startswith(beginning)]
+            with pytest.raises(BadInput) as refused:
+                meant(engine, beginning)
+            told = str(refused.value)
+            named = [word.strip(",;") for word in told.split()[1:] if word.startswith("--")]
+            more = re.search(r" and (\d+) more", told)
+            assert set(named) <= set(meanings)
+            assert len(named) + (int(more[1]) if more else 0) == len(meanings)
+            assert len(told) < 360
 
 
 def test_a_beginning_of_flags_that_do_not_bear_on_memory_is_passed_over() -> None:

@@ -65,6 +65,23 @@ def test_times_add_up(model: str) -> None:
         assert phase.bound == max(phase.shares, key=lambda cause: phase.shares[cause])
 
 
+def test_a_window_is_told_from_full_attention_by_what_each_query_sees() -> None:
+    """Window 128 over 4,096 tokens: (1 + … + 127 + 3,969 × 128) ÷ 4,096 = 126 keys for each query."""
+    rows = [row for row in roofline("gpt-oss-20b", "h100-sxm").operators if row.name == "attention.core"]
+    prefill = {row.shape for row in rows if row.phase == "prefill"}
+    assert prefill == {"q 4096 · k 4096 · 64/8 × 64", "q 4096 · k 4096 (126/q) · 64/8 × 64"}
+
+
+def test_what_time_goes_to_is_ordered_by_the_verdict() -> None:
+    """Expert weights and activations together bound this prefill, though neither is as much as overhead alone."""
+    answer = roofline("deepseek-v3", "h200-sxm", tp=8, batch=64)
+    phase = answer.phases.prefill
+    assert phase.bound == "memory bandwidth"
+    assert max(phase.spending, key=lambda name: phase.spending[name]) == "overhead"
+    sentence = " ".join(str(answer).split()).split("prefill is ")[1]
+    assert sentence.index("moving activations") < sentence.index("moving weights") < sentence.index("overhead")
+
+
 def test_a_load_that_memory_does_not_hold_is_capacity_bound_and_answered_all_the_same() -> None:
     answer = chapter()
     assert (answer.fits, answer.max_batch) == (False, 13)
@@ -75,7 +92,16 @@ def test_a_load_that_memory_does_not_hold_is_capacity_bound_and_answered_all_the
     assert roofline("llama-2-7b", "l40s", prompt=4096, batch=8, context=4096).fits
 
 
-FLAGS = {"--batch": "batch", "--context": "context", "--tp": "tp", "--precision": "precision", "--gpu": "gpu"}
+FLAGS = {
+    "--batch": "batch",
+    "--context": "context",
+    "--tp": "tp",
+    "--pp": "pp",
+    "--precision": "precision",
+    "--gpu": "gpu",
+    "--max-num-seqs": "max_num_seqs",
+    "--max-num-batched-tokens": "max_num_batched_tokens",
+}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +110,8 @@ FLAGS = {"--batch": "batch", "--context": "context", "--tp": "tp", "--precision"
         ("llama-2-7b", "l40s", {"batch": 8}),
         ("llama-3.1-70b", "h100-sxm", {"tp": 4, "batch": 32, "context": 8192, "prompt": 8192}),
         ("mixtral-8x7b", "a100-sxm-80gb", {"tp": 2, "batch": 4, "context": 1000}),
+        ("gpt-oss-120b", "h100-sxm", {"batch": 16}),
+        ("llama-3.1-405b", "h100-sxm", {"tp": 8}),
     ],
 )
 def test_every_prescription_comes_true(model: str, gpu: str, options: dict[str, Any]) -> None:
@@ -104,6 +132,22 @@ def test_every_prescription_comes_true(model: str, gpu: str, options: dict[str, 
             assert (again.fits, again.max_batch) == (change.fits, change.max_batch)
         checked += 1
     assert checked >= 5
+
+
+def test_what_memory_does_not_hold_is_made_to_fit_by_what_the_engine_sets_aside_or_by_more_machines() -> None:
+    answer = roofline("gpt-oss-120b", "h100-sxm", batch=16)
+    assert not answer.fits
+    fewer = next(one for one in answer.prescriptions if one.change == "--max-num-seqs 16")
+    assert fewer.fits
+    large = roofline("llama-3.1-405b", "h100-sxm", tp=8)
+    found = {one.change: one for one in large.prescriptions if one.phase == "decode" and one.fits}
+    assert found["--tp 16"].assumed is not None  # another machine, whose network nobody stated
+    assert found["--pp 2"].devices == 16
+    # a step that passes through all layers takes as long on twice the devices
+    assert found["--pp 2"].speedup == pytest.approx(1, abs=0.02)
+    fits = roofline("gpt-oss-120b", "h200-sxm", batch=16)
+    assert fits.fits
+    assert not [one.change for one in fits.prescriptions if one.name in ("fewer_sequences", "smaller_steps", "pp2")]
 
 
 def test_what_does_not_help_is_not_prescribed() -> None:
@@ -190,6 +234,12 @@ def test_what_times_rest_on_is_told() -> None:
     other = {law.kind: law for law in roofline("llama-3.1-8b", "gaudi3").laws}
     assert other["gemm"].device != "gaudi3"
     assert other["gemm"].high / other["gemm"].low > measured["gemm"].high / measured["gemm"].low
+    assert "attention (decode) bf16: assumed, no measurement of a device like this one" in str(
+        roofline("llama-3.1-8b", "gaudi3")
+    )
+    # Hopper was measured, its kernel of absorbed MLA was not
+    latent = str(roofline("deepseek-v3", "h200-sxm", tp=8))
+    assert "attention (decode) bf16: assumed, by the law of another kernel of Hopper HBM" in latent
 
 
 def test_a_link_that_no_data_sheet_states_is_said_to_be_assumed() -> None:
@@ -483,6 +533,26 @@ def test_a_model_that_generates_nothing_is_said_to(name: str) -> None:
     answer = roofline(read_config({"architectures": [name], **QWEN}, name="some"), "l40s")
     assert "generates nothing" in str(answer.cautions[0])
     assert not roofline(read_config({"architectures": ["Qwen3ForCausalLM"], **QWEN}, name="some"), "l40s").cautions
+
+
+def test_of_a_model_that_generates_nothing_prefill_alone_is_answered() -> None:
+    config = {"architectures": ["Qwen3ForSequenceClassification"], **QWEN, "tie_word_embeddings": True}
+    spec = read_config(config, name="some")
+    answer = roofline(spec, ["l40s", "l4"], generations=True, sweep="prompt=64..1024x2")
+    assert not answer.generates
+    assert {row.phase for row in answer.operators} == {one.phase for one in answer.prescriptions} == {"prefill"}
+    assert [point.name for point in answer.turning_points] == ["prefill_compute"]
+    assert not answer.path
+    # no head, though the embedding is tied to one
+    assert "head" not in {row.name for row in answer.operators}
+    report = str(answer)
+    for line in report.splitlines():
+        if "decode" in line:
+            assert "there is no decode" in line, line
+    with pytest.raises(BadInput, match="sweep the prompt"):
+        roofline(spec, "l40s", sweep="batch=1..8")
+    with pytest.raises(BadInput, match="they have"):
+        roofline(spec, "l40s", operator="head")
 
 
 def test_a_model_that_reads_all_at_once_has_no_decode() -> None:

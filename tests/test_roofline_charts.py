@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from narrows.answers.roofline import Roofline, roofline
+from narrows.models import read_config
 from narrows.report import charts
 from narrows.report.bounds_chart import bounds_chart
 from narrows.report.labels import Box, Spot, arrange
@@ -20,7 +21,7 @@ from narrows.report.memory_wall_chart import HEIGHT, wall_chart, wall_layout
 from narrows.report.roofline_step_chart import LABELLED, WIDTH, StepLayout, step_layout
 from narrows.report.roofline_words import spent_word
 from narrows.report.spending_chart import spending_chart, spending_rows
-from narrows.report.sweep_chart import curves, doublings, runs, sweep_chart, ticks
+from narrows.report.sweep_chart import curves, doublings, runs, sweep_chart, sweep_title, ticks
 
 from .conftest import Cli
 from .test_charts import drawn, korean
@@ -205,6 +206,17 @@ def test_curves_are_the_points_of_the_sweep(compared: Roofline) -> None:
         assert drawn_points == times | rates
 
 
+def test_the_fastest_of_a_sweep_is_named_where_memory_still_holds_it() -> None:
+    """16,384 sequences of 4,096 tokens hold on none of them: the last batch that holds on one is what is compared."""
+    answer = roofline("llama-3.1-8b", ["l40s", "h100-sxm"], sweep="batch=1..16384x2")
+    sweeps = [one.sweep for one in answer.candidates if one.sweep is not None]
+    assert not any(sweep.points[-1].fits for sweep in sweeps)
+    largest = max(point.value for sweep in sweeps for point in sweep.points if point.fits)
+    assert f"decode at batch {largest:,}: " in sweep_title(answer)
+    nowhere = roofline("llama-3.1-70b", ["l40s", "a10g"], sweep="batch=1..8x2")
+    assert "decode at batch 8: " in sweep_title(nowhere)
+
+
 def test_strips_say_the_verdict_at_every_point(compared: Roofline) -> None:
     made = curves(compared.candidates, 400)
     found = runs(made)
@@ -263,6 +275,18 @@ def test_what_is_drawn_follows_from_what_was_asked(options: dict[str, Any], pane
     assert "L40S bf16: prefill is compute-bound, decode is memory-bandwidth-bound" in text
     assert ("The memory wall" in text) == ("generations" in options)
     assert ("decode is memory-bandwidth-bound at every batch from 1 to 8" in text) == ("sweep" in options)
+
+
+def test_of_a_model_that_generates_nothing_no_decode_is_drawn(tmp_path: Path) -> None:
+    config = {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3", "hidden_size": 1024}
+    config |= {"num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128}
+    config |= {"intermediate_size": 3072, "vocab_size": 151669}
+    model = read_config(config, name="some")
+    one, two = roofline(model, "l40s"), roofline(model, ["l40s", "l4"], sweep="prompt=64..1024x2")
+    for answer in (one, two):
+        text = drawn(bounds_chart(answer), tmp_path)
+        assert "prefill" in text
+        assert "decode" not in text
 
 
 def test_a_load_that_memory_does_not_hold_says_so(tmp_path: Path) -> None:

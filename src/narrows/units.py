@@ -5,6 +5,8 @@ GB is 10^9 bytes and GiB is 2^30 bytes. Every size that is printed says which.
 
 from __future__ import annotations
 
+import math
+
 from narrows.text import BadInput
 
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
@@ -79,7 +81,9 @@ def seconds(value: float) -> str:
 
 
 def usd(value: float) -> str:
-    """Dollars: three digits below ten, since hourly shares are small: `1.006 -> '$1.006'`."""
+    """Dollars: three digits below ten, since hourly shares are small: `1.006 -> '$1.006'`, `0.0029 -> '$0.0029'`."""
+    if 0 < value < 0.0995:
+        return f"${value:.{1 - math.floor(math.log10(value))}f}"
     return f"${value:,.3f}" if value < 10 else f"${value:,.2f}"
 
 

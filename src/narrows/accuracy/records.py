@@ -50,6 +50,7 @@ class MemoryRecord(msgspec.Struct, frozen=True, dict=True):
     tp: int | None = None
     pp: int | None = None
     dp: int | None = None
+    ep: int | None = None
     quantization: str | None = None
     model_dtype: str | None = None
     kv_cache_dtype: str | None = None
@@ -171,6 +172,7 @@ def case_of(record: MemoryRecord) -> Case:
             engine=f"vllm=={record.version}" if record.version else "vllm",
             tensor_parallel=record.tp or 1,
             pipeline_parallel=record.pp or 1,
+            expert_parallel=record.ep or 1,
             dtype=record.model_dtype or "auto",
             kv_cache_dtype=record.kv_cache_dtype or "auto",
             max_length=record.max_model_len,

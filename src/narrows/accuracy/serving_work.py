@@ -88,7 +88,7 @@ class _Sums:
         self.exposed = exposed(batch)
         for operator in plan.operators(batch):
             kind, times = kind_of(operator), operator.count
-            time, near = costs(operator).time, few(operator)
+            time, near = costs(operator).time, few(operator, device)
             if kind == "experts":
                 self.routed = self.routed + times * time
             self.times[kind] = self.times[kind] + times * time * near

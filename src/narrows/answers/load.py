@@ -20,6 +20,7 @@ from narrows.answers.load_parts import (
 )
 from narrows.answers.load_types import Load
 from narrows.answers.model import model_facts
+from narrows.answers.pasted import refuse_command
 from narrows.deployment import deploy, whole
 from narrows.hardware import find_accelerator
 from narrows.hardware.storage import Storage, find_instance, find_storage
@@ -76,6 +77,8 @@ def load(
     if not gpu:
         raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
     asked = quantization
+    if isinstance(model, str):
+        refuse_command(model, "load")
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
     if quantization is not None and named_scheme(quantization) is not None:
         # a type of file that is planned for is the model itself, and nothing that the engine makes of it

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from narrows.answers.verdict import bound_of
-from narrows.deployment import Deployment, check_split, deploy
+from narrows.deployment import Deployment, check_split, deploy, whole_blocks
+from narrows.deployment.runs import unfit
 from narrows.hardware import accelerators, cheapest
 from narrows.memory import Capacity, capacity, start
 from narrows.text import BadInput, Text
@@ -49,8 +50,10 @@ def mends_of(
 
     def tried(change: str, text: Text, **changed: Any) -> Mend | None:
         wanted = changed.pop("batch", load)
+        changed |= _whole_experts(deployment, changed.get("tensor_parallel", deployment.tensor_parallel))
         try:
-            one = deploy(deployment.model, gpu, **{**options, "max_length": deployment.max_length, **changed})
+            changed = {**options, "max_length": deployment.max_length, **changed}
+            one = whole_blocks(deploy(deployment.model, gpu, **changed))
             left = capacity(one, wanted)
         except BadInput:
             # what the engine cannot do is no mend
@@ -84,6 +87,8 @@ def mends_of(
             yield from _some(
                 tried(f"{deployment.engine.gpu_memory_utilization_flag} {fraction:g}", text, utilization=fraction)
             )
+    if room.in_memory < load:
+        yield from _reserving_less(deployment, load, tried)
     if room.max_batch < min(load, room.in_memory):
         text = Text("lets the engine run as many at once")
         yield from _some(tried(f"--max-num-seqs {load}", text, max_num_seqs=load))
@@ -97,7 +102,9 @@ def mends_of(
             yield from _some(
                 tried(
                     f"--batch {room.max_batch}",
-                    Text("at most {n} sequences at once", n=room.max_batch),
+                    Text("one sequence at a time")
+                    if room.max_batch == 1
+                    else Text("at most {n} sequences at once", n=room.max_batch),
                     batch=room.max_batch,
                 )
             )
@@ -110,7 +117,11 @@ def mends_of(
         flag = deployment.engine.gpu_memory_utilization_flag
         yield from _some(tried(f"{flag} {usual:g}", Text("the engine's usual share of the memory"), utilization=None))
     for tp in _splits(deployment):
-        found = tried(f"--tp {tp}", Text("weights and KV shared by {n} of these", n=tp), tensor_parallel=tp)
+        found = tried(
+            f"--tp {tp}" + "".join(f" --ep {n}" for n in _whole_experts(deployment, tp).values()),
+            Text("weights and KV shared by {n} of these", n=tp * deployment.attention_data_parallel),
+            tensor_parallel=tp,
+        )
         if found:
             yield found
             break
@@ -118,7 +129,7 @@ def mends_of(
         for pp in (2, 4, 8):
             stages = pp * deployment.pipeline_parallel
             if stages <= deployment.model.layers:
-                count = stages * deployment.tensor_parallel
+                count = stages * deployment.tensor_parallel * deployment.attention_data_parallel
                 text = Text("layers spread over {n} of these", n=count)
                 found = tried(f"--pp {stages}", text, pipeline_parallel=stages)
                 if found:
@@ -180,14 +191,93 @@ def _unbound(deployment: Deployment, room: Capacity, load: int, tried: Callable[
     yield from _some(tried(f"{bound[0]} {wanted}{fewer}", text, batch=most, **{name: wanted}))
 
 
+def _whole_experts(deployment: Deployment, tp: int, replicas: int | None = None) -> dict[str, int]:
+    """Expert parallelism on `tp` ranks of each replica: an engine gives whole experts out over all of them, or none."""
+    if deployment.expert_parallel == 1 or deployment.expert_width_parallel > 1:
+        return {}
+    return {"expert_parallel": tp * (replicas or deployment.attention_data_parallel)}
+
+
+_SHARES = (0.93, 0.94, 0.95)
+"""Shares above the usual ones that people give to an engine which has the device to itself."""
+_LEAST_STEP = 2048
+"""Tokens of a step, below which prefill reads the weights too often for its arithmetic."""
+
+
+def _reserving_less(deployment: Deployment, load: int, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
+    """Where what the engine sets aside is what lacks: for fewer sequences, for smaller steps; or a larger share.
+
+    Of those halves of what it is told now that make the load fit, the largest.
+    """
+    yield from _halved(
+        "--max-num-seqs",
+        deployment.max_num_seqs,
+        load,
+        lambda n: _fewer_text(n, deployment.max_num_seqs),
+        tried,
+    )
+    steps = deployment.max_num_batched_tokens
+    yield from _halved(
+        "--max-num-batched-tokens",
+        steps,
+        _LEAST_STEP,
+        lambda n: Text("sets memory aside for steps of {n} tokens, not {usual}; prefill takes more", n=n, usual=steps),
+        tried,
+    )
+    if deployment.engine.name != "vllm" or deployment.memory_in_use:
+        return
+    for share in _SHARES:
+        found = share > deployment.utilization and tried(
+            f"--gpu-memory-utilization {share:g}",
+            Text(
+                "a larger share for the engine, if nothing else needs the rest ({rest})",
+                rest=binary(int((1 - share) * deployment.usable)),
+            ),
+            utilization=share,
+        )
+        if found:
+            yield found
+            break
+
+
+def _fewer_text(number: int, usual: int) -> Text:
+    """What `number` sequences at once, in place of as many as usual, change."""
+    if number == 1:
+        return Text("sets memory aside for one sequence at a time, not {usual}", usual=usual)
+    return Text("sets memory aside for {n} sequences at once, not {usual}", n=number, usual=usual)
+
+
+def _halved(
+    flag: str, now: int, least: int, text: Callable[[int], Text], tried: Callable[..., Mend | None]
+) -> Iterator[Mend]:
+    """The flag at the largest of `now` ÷ 2, ÷ 4, … down to `least` that mends."""
+    option = flag.strip("-").replace("-", "_")
+
+    def at(value: int) -> Mend | None:
+        return tried(f"{flag} {value}", text(value), **{option: value})
+
+    found = at(least) if least < now else None
+    if found is None:
+        return
+    value = now // 2
+    while value > least:
+        larger = at(value)
+        if larger is not None:
+            found = larger
+            break
+        value //= 2
+    yield found
+
+
 def _some(found: Mend | None) -> Iterator[Mend]:
     if found is not None:
         yield found
 
 
 def _splits(deployment: Deployment) -> Iterator[int]:
-    """Larger tensor-parallel sizes that divide the model; llama.cpp has none."""
-    if deployment.engine.name == "llama.cpp":
+    """Larger tensor-parallel sizes that divide the model; llama.cpp has none, and SGLang's counts replicas too."""
+    name = deployment.engine.name
+    if name == "llama.cpp" or (name == "sglang" and deployment.attention_data_parallel > 1):
         return
     for tp in (2, 4, 8, 16):
         if tp > deployment.tensor_parallel:
@@ -221,8 +311,14 @@ def _hardware(
         changed: dict[str, Any] = {"max_length": length, "tensor_parallel": tp, "pipeline_parallel": pp}
         if usual_share:
             changed["utilization"] = None
-        # what others hold is of this device
-        one = deploy(model, device, **{**options, "memory_in_use": None, **changed})
+        # what others hold is of this device, and replicas are of its count
+        alone = {"memory_in_use": None, "attention_data_parallel": 1, **_whole_experts(deployment, tp, 1)}
+        try:
+            one = whole_blocks(deploy(model, device, **{**options, **alone, **changed}))
+        except BadInput:
+            continue
+        if unfit(one, options["dtype"]):
+            continue
         left = capacity(one, load)
         if start(one).stage != "started" or left.max_batch <= (best.max_batch if best else 0):
             continue
@@ -231,6 +327,10 @@ def _hardware(
             change += f" --tp {tp}"
         if pp != deployment.pipeline_parallel:
             change += f" --pp {pp}"
+        if deployment.attention_data_parallel > 1:
+            change += " --dp 1"
+        if one.expert_parallel != deployment.expert_parallel:
+            change += f" --ep {one.expert_parallel}"
         if usual_share and deployment.utilization != engine.gpu_memory_utilization:
             change += f" {engine.gpu_memory_utilization_flag} {engine.gpu_memory_utilization:g}"
         if length != deployment.max_length:

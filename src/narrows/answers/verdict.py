@@ -69,6 +69,10 @@ def overrun(gpu_name: str, free: int) -> list[Text]:
     ]
 
 
+_AS_GOOD_AS = 1.05
+"""Pages that take so many times what they keep are not told apart from it."""
+
+
 def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdict) -> Text:
     """Why, in one sentence with the figures that decide."""
     if verdict == "the engine does not start" and deployment.memory_in_use:
@@ -112,37 +116,58 @@ def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdic
             length=deployment.max_length,
             held=bounds[1],
         )
+    if load > room.max_batch == 1 < room.in_memory:
+        return Text(
+            "the engine runs one sequence at a time (max_num_seqs); memory would hold {held}", held=room.in_memory
+        )
     if load > room.max_batch and room.in_memory > room.max_batch:
         return Text(
             "the engine runs at most {most} sequences at once (max_num_seqs); memory would hold {held}",
             most=room.max_batch,
             held=room.in_memory,
         )
+    paged = load * room.pages.request_bytes(deployment.max_length)
+    figures: dict[str, str | int] = {
+        "batch": load,
+        "length": deployment.max_length,
+        "needed": binary(needed),
+        "pool": binary(room.pool),
+    }
+    # windows keep the tokens in flight besides, and the pages of hybrids are padded
+    larger = paged > _AS_GOOD_AS * needed
+    if larger:
+        figures["paged"] = binary(paged)
     if verdict == "fits" and room.max_batch < room.in_memory:
+        figures |= {"most": room.max_batch, "held": room.in_memory}
+        if larger:
+            return Text(
+                "{batch} × {length} tokens take {paged} of {pool} in the engine's pages ({needed} of KV cache and "
+                "state); more than {most} the engine does not run at once (max_num_seqs), though memory would hold "
+                "{held}",
+                **figures,
+            )
         return Text(
             "{batch} × {length} tokens take {needed} of {pool}; more than {most} the engine does not run at once "
             "(max_num_seqs), though memory would hold {held}",
-            batch=load,
-            length=deployment.max_length,
-            needed=binary(needed),
-            pool=binary(room.pool),
-            most=room.max_batch,
-            held=room.in_memory,
+            **figures,
+        )
+    if verdict == "fits" and larger:
+        return Text(
+            "{batch} × {length} tokens take {paged} of the {pool} left for KV cache and state, in the engine's pages "
+            "({needed} of them hold what is kept)",
+            **figures,
         )
     if verdict == "fits":
+        return Text("{batch} × {length} tokens take {needed} of the {pool} left for KV cache and state", **figures)
+    if larger:
         return Text(
-            "{batch} × {length} tokens take {needed} of the {pool} left for KV cache and state",
-            batch=load,
-            length=deployment.max_length,
-            needed=binary(needed),
-            pool=binary(room.pool),
+            "{batch} × {length} tokens need {paged} in the engine's pages ({needed} of KV cache and state), and {pool} "
+            "is left beside weights and reserve",
+            **figures,
         )
     return Text(
         "{batch} × {length} tokens need {needed} for KV cache and state, and {pool} is left beside weights and reserve",
-        batch=load,
-        length=deployment.max_length,
-        needed=binary(needed),
-        pool=binary(room.pool),
+        **figures,
     )
 
 

@@ -26,6 +26,7 @@ Rule = Callable[[Situation], Found | None]
 
 _VLLM: Final[tuple[Rule, ...]] = (
     arguments.heads,
+    arguments.blocks,
     arguments.beyond_the_model,
     arguments.no_bfloat16,
     arguments.refused,

@@ -53,9 +53,7 @@ def share_not_free(s: Situation) -> Found | None:
     smaller: Mend | None = None
     if fits >= 0.01:
         smaller = _smaller(s, fits)
-    others = (
-        s.mend({}, Text("end the processes that hold the device, then start as before")) if held > CONTEXT else None
-    )
+    others = room.without_others(s) if held > CONTEXT else None
     return Found("share-not-free", text, [smaller, others])
 
 

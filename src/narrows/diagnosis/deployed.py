@@ -56,7 +56,7 @@ def deployed(
     spec = load_model(model) if isinstance(model, str) else model or _model(seen, said)
     total = memory or seen.terms.total or (seen.oom.total if seen.oom else None)
     device = find_accelerator(gpu) if gpu else _device(seen, total, facts, said)
-    options = _options(seen, total, facts)
+    options = _options(seen, total, facts, spec)
     lacks = () if facts is None else tuple(f for f, v in (("--model", spec), ("--gpu", device)) if v is None)
     made = None
     if facts is not None and spec is not None and device is not None:
@@ -195,16 +195,19 @@ def on_cpu(seen: Observation) -> bool:
     return seen.settings.device == "cpu" or (seen.version or "").endswith("cpu")
 
 
-def _options(seen: Observation, total: int | None, facts: Engine | None) -> dict[str, Any]:
+def _options(seen: Observation, total: int | None, facts: Engine | None, model: ModelSpec | None) -> dict[str, Any]:
     """Arguments of `deploy`; None where the engine's default holds."""
     settings = seen.settings
     tokens = settings.max_num_batched_tokens
+    kinds = () if model is None else model.kinds
+    experts = any(tensor.role.startswith("experts.") for layer, _ in kinds for tensor in layer.applied())
     if facts is not None and facts.whole_prompts and settings.enable_chunked_prefill and tokens is None:
         tokens = facts.chunk_above[1]
     return {
         "engine": facts.label if facts is not None else "vllm",
         "tensor_parallel": settings.tensor_parallel or 1,
         "pipeline_parallel": settings.pipeline_parallel or 1,
+        "expert_parallel": (settings.tensor_parallel or 1) if settings.expert_parallel and experts else 1,
         "dtype": _format(settings.dtype, "auto"),
         "kv_cache_dtype": _format(settings.kv_cache_dtype, "fp8" if "8" in (settings.kv_cache_dtype or "") else "auto"),
         "max_length": settings.max_model_len,

@@ -11,6 +11,9 @@ from narrows.models.mixers import Attention, LatentAttention
 from narrows.text import Text
 from narrows.units import MIB, binary, gib
 
+_TELLING = 0.0005
+"""Share of the KV cache below which a difference rounds to nothing."""
+
 
 class Note(msgspec.Struct, frozen=True):
     """A remark: a stable id and a sentence."""
@@ -61,7 +64,7 @@ def command_notes(s: Situation) -> tuple[Note, ...]:
 
 
 def _shifted(s: Situation) -> Iterator[Note]:
-    if s.shift and s.law is not None:
+    if s.law is not None and abs(s.shift) > _TELLING * abs(s.law.kv.value):
         yield Note(
             "shifted",
             Text(

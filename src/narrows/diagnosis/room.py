@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from narrows.diagnosis.mends import Mend
 from narrows.diagnosis.predicted import Predicted
@@ -60,11 +60,32 @@ def stated_length(s: Situation) -> int | None:
     return said // block * block if exact else (said // block - 1) * block
 
 
-def predicted_length(s: Situation, limit: int) -> int | None:
-    """The largest length below `limit` that is predicted to start, in whole blocks."""
+def without_others(s: Situation) -> Mend:
+    """The start alone on its device; with a shorter length where even that is predicted to lack room for one."""
+    text, length = Text("end the processes that hold the device, then start as before"), s.length
+    alone = s.tried(memory_in_use=None)
+    if alone is None or alone.starts or length is None:
+        return s.mend({}, text)
+    longest = predicted_length(s, length, memory_in_use=None)
+    if longest is None or longest < SHORTEST:
+        return s.mend({}, text)
+    shorter = s.mend_by(
+        {"--max-model-len": str(longest)},
+        Text(
+            "end the processes that hold the device; even alone it takes requests of at most {n} tokens, not {length}",
+            n=longest,
+            length=length,
+        ),
+        s.tried(memory_in_use=None, max_length=longest),
+    )
+    return shorter or s.mend({}, text)
+
+
+def predicted_length(s: Situation, limit: int, **options: Any) -> int | None:
+    """The largest length below `limit` that is predicted to start, in whole blocks, with these options."""
 
     def starts(blocks: int) -> bool:
-        found = s.tried(max_length=blocks * block)
+        found = s.tried(max_length=blocks * block, **options)
         return found is not None and found.starts
 
     block = s.base.pages.block if s.base else 16

@@ -41,17 +41,29 @@ def cache_full(s: Situation) -> Found | None:
             waiting=waiting,
         )
     )
-    return Found("kv-cache-full", text, [_fewer(s), room.higher_share(s), _double(s), _ranks(s)])
+    more = [room.higher_share(s), _double(s), _ranks(s)]
+    # one at a time where several ran costs more than any other change
+    concurrency = _concurrency(s)
+    throttled = concurrency is not None and concurrency < 2 <= (serving.running or 0)
+    return Found("kv-cache-full", text, [*more, _fewer(s)] if throttled else [_fewer(s), *more])
+
+
+def _concurrency(s: Situation) -> float | None:
+    return s.seen.max_concurrency or (s.base.concurrency if s.base else None)
 
 
 def _fewer(s: Situation) -> Mend | None:
     """As many sequences as fit at the full length: then nothing is preempted."""
-    concurrency, now = s.seen.max_concurrency or (s.base.concurrency if s.base else None), s.sequences
+    concurrency, now = _concurrency(s), s.sequences
     if concurrency is None or concurrency < 1 or (now is not None and now <= concurrency):
         return None
     many = int(concurrency)
     flags = {"--max-num-seqs": str(many)}
-    text = Text("at most {n} sequences at once, which all fit at full length: no preemption, a longer queue", n=many)
+    text = (
+        Text("one sequence at a time, which fits at full length: no preemption, a longer queue")
+        if many == 1
+        else Text("at most {n} sequences at once, which all fit at full length: no preemption, a longer queue", n=many)
+    )
     found = s.tried(max_num_seqs=many)
     if found is not None and found.starts:
         return s.mend_by(flags, text, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from narrows.deployment import Deployment, deploy
+from narrows.deployment import Deployment, deploy, whole_blocks
 from narrows.diagnosis.command import Changes, Command, command_of, quoted, written
 from narrows.diagnosis.deployed import CONTEXT, Deployed, on_cpu
 from narrows.diagnosis.mends import Basis, Mend
@@ -180,8 +180,12 @@ class Situation:
         """The start with other arguments of `deploy`; None where nothing can be predicted or it cannot run."""
         if self.made.deployment is None:
             return None
+        if self.made.options.get("expert_parallel", 1) > 1 and "tensor_parallel" in options:
+            options["expert_parallel"] = options["tensor_parallel"]
         try:
-            one = deploy(self.made.deployment.model, self.made.deployment.accelerator, **self.made.options | options)
+            one = whole_blocks(
+                deploy(self.made.deployment.model, self.made.deployment.accelerator, **self.made.options | options)
+            )
         except BadInput:
             return None
         return self._predict(one, self.shift)

@@ -39,7 +39,7 @@ _OPERATORS = ("&&", "||", ";", "|", "&", ">", "2>", ">>", "2>&1")
 
 def is_llama_command(text: str) -> bool:
     """Whether the text is a command of llama.cpp, rather than a model."""
-    return len(text) <= MOST_CHARACTERS and any(_ENTRY.match(word) for word in text.split()) and " " in text.strip()
+    return len(text) <= MOST_CHARACTERS and any(_ENTRY.match(word) for word in text.split())
 
 
 def read_llama_command(text: str) -> EngineCommand:

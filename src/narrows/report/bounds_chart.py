@@ -56,6 +56,10 @@ def bounds_chart(answer: Roofline) -> Any:
 
 
 def _headline(answer: Roofline) -> str:
+    if not answer.generates:
+        return _("{name}: prefill of {prompt} tokens").format(
+            name=label(answer.model.name, 60), prompt=count(answer.prompt)
+        )
     return _("{name}: prefill of {prompt} tokens, decode of {batch} × {context} tokens").format(
         name=label(answer.model.name, 60),
         prompt=count(answer.prompt),
@@ -66,6 +70,8 @@ def _headline(answer: Roofline) -> str:
 
 def _verdict(one: Bounds) -> str:
     name = short(one, 48)
+    if not one.generates:
+        return _("{name}: prefill is {prefill}").format(name=name, prefill=word(one.phases.prefill.bound))
     if one.phases.prefill.bound == one.phases.decode.bound:
         return _("{name}: prefill and decode are both {bound}").format(name=name, bound=word(one.phases.decode.bound))
     return _("{name}: prefill is {prefill}, decode is {decode}").format(
@@ -78,7 +84,7 @@ def _verdict(one: Bounds) -> str:
 def _how(one: Bounds) -> list[str]:
     lines = [
         _("marks: operators, their area and % by share of the phase's time; dotted: up to what the device could reach"),
-        _("rings: whole phases, decode from batch to batch"),
+        _("rings: whole phases, decode from batch to batch") if one.generates else _("ring: the whole phase"),
     ]
     return lines if one.fits else [*lines, _("memory does not hold this load: times are as if it fit")]
 

@@ -181,7 +181,8 @@ def _residual(one: Comparison) -> str:
     if not one.residual:
         return "0"
     if one.predicted.value > 0:
-        return f"{100 * one.residual / one.predicted.value:+.1f} %"
+        percent = f"{100 * one.residual / one.predicted.value:+.1f} %"
+        return "0.0 %" if percent in ("+0.0 %", "-0.0 %") else percent
     return ("+" if one.residual > 0 else "−") + _value(one, abs(one.residual))
 
 

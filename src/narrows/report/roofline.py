@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from narrows.answers.roofline.types import Bounds, OperatorRow, Phase, Roofline
+from narrows.answers.roofline.types import Bounds, OperatorRow, Phase, Roofline, Spending
 from narrows.report.console import Bars, Column, Paragraph, Part, Segment, Table
 from narrows.report.i18n import _, say
 from narrows.report.roofline_extras import generations, hierarchy, naive, sweep
 from narrows.report.roofline_words import SMALL, SPENT, bound_word, kind_word, label, least, phase_word, spent_word
 from narrows.report.words import word
 from narrows.roofline.prescriptions import Prescription
+from narrows.roofline.timed import Cause
 from narrows.roofline.turning import TurningPoint
 from narrows.step.operators import Phase as PhaseName
 from narrows.units import count, decimal, seconds, usd
@@ -27,15 +28,15 @@ def roofline_report(answer: Roofline) -> list[Part]:
             parts.append(Paragraph(label(one), "heading"))
         parts += _verdicts(one)
     if len(candidates) > 1:
-        parts.append(_comparison(candidates))
+        parts.append(_comparison(candidates) if first.generates else _prefills(candidates))
         text = _("Operators, turning points and prescriptions are of the first ({name}); --json has those of all.")
         parts.append(Paragraph(text.format(name=label(first)), "dim"))
     parts.append(_bars(candidates))
     parts.append(Paragraph(_ridges(first)))
-    parts += [_operators(first, "prefill"), _operators(first, "decode")]
+    parts += [_operators(first, "prefill"), *([_operators(first, "decode")] if first.generates else [])]
     parts.append(Paragraph(_("Where the verdict turns"), "heading"))
     parts += [Paragraph("· " + text) for text in dict.fromkeys(_turn(one) for one in first.turning_points)]
-    parts += _prescriptions(first, "decode") + _prescriptions(first, "prefill")
+    parts += (_prescriptions(first, "decode") if first.generates else []) + _prescriptions(first, "prefill")
     for extra in (hierarchy(first), naive(first), sweep(candidates), generations(answer)):
         parts += extra
     parts.append(Paragraph(_("How this is known"), "heading"))
@@ -54,6 +55,8 @@ def roofline_report(answer: Roofline) -> list[Part]:
 
 
 def _headline(answer: Roofline) -> str:
+    if not answer.generates:
+        return _("{name}: prefill of {prompt} tokens").format(name=answer.model.name, prompt=count(answer.prompt))
     return _("{name}: prefill of {prompt} tokens, decode of {batch} × {context} tokens").format(
         name=answer.model.name,
         prompt=count(answer.prompt),
@@ -77,6 +80,8 @@ def _verdicts(one: Bounds) -> list[Part]:
             "good",
         )
     ]
+    if not one.generates:
+        parts = []
     sentence = _("prefill is {bound}: {time} ({low} to {high}), {parts}; {rate} tokens/s")
     parts.append(
         Paragraph(
@@ -103,8 +108,16 @@ def _times(phase: Phase) -> dict[str, str]:
 
 
 def _spending(phase: Phase) -> str:
-    """`71 % weights, 22 % KV cache, 7 % overhead`: what takes at least a hundredth, the most first."""
-    ranked = sorted(phase.spending.items(), key=lambda item: -item[1])
+    """`71 % weights, 22 % KV cache, 7 % overhead`: what takes at least a hundredth, the most first.
+
+    What is moved stands together, so that the verdict is what comes first.
+    """
+    causes: dict[str, Cause] = {"compute": "compute", "interconnect": "interconnect", "overhead": "overhead"}
+
+    def rank(item: tuple[Spending, float]) -> tuple[float, float]:
+        return -phase.shares.get(causes.get(item[0], "memory bandwidth"), 0.0), -item[1]
+
+    ranked = sorted(phase.spending.items(), key=rank)
     found = [(name, value / phase.time.value) for name, value in ranked]
     return ", ".join(f"{100 * share:.0f} % {spent_word(name)}" for name, share in found if share >= 0.01)
 
@@ -142,16 +155,40 @@ def _comparison(candidates: tuple[Bounds, ...]) -> Table:
     return Table(columns, rows)
 
 
+def _prefills(candidates: tuple[Bounds, ...]) -> Table:
+    """Deployments of a model that generates nothing."""
+    columns = [
+        Column(_("deployment")),
+        Column(_("prefill"), "right"),
+        Column(_("bound")),
+        Column(_("tokens/s"), "right"),
+        Column(_("$/h"), "right"),
+        Column(_("$ per M tokens"), "right"),
+    ]
+    rows = [
+        (
+            label(one),
+            seconds(one.phases.prefill.time.value),
+            bound_word(one.phases.prefill.bound),
+            least(one.phases.prefill.tokens_per_second.value),
+            usd(one.usd_per_hour) if one.usd_per_hour is not None else "–",
+            usd(one.usd_per_million_tokens) if one.usd_per_million_tokens is not None else "–",
+        )
+        for one in candidates
+    ]
+    return Table(columns, rows)
+
+
 def _bars(candidates: tuple[Bounds, ...]) -> Bars:
     """Percent of each phase's time: phases differ too much in seconds to share a scale."""
     rows: list[tuple[str, list[Segment], str]] = []
-    phases = [phase for one in candidates for phase in (one.phases.decode, one.phases.prefill)]
+    phases = [phase for one in candidates for phase in one.shown]
     # of every bar the same ones, so that all have the same fills
     shown = [name for name in SPENT if any(one.spending[name] >= SMALL * one.time.value for one in phases)]
     for one in candidates:
         if len(candidates) > 1:
             rows.append((label(one), [], ""))
-        for phase in (one.phases.decode, one.phases.prefill):
+        for phase in one.shown:
             segments = [Segment(spent_word(name), 100 * phase.spending[name] / phase.time.value) for name in shown]
             rows.append((phase_word(phase.name), segments, seconds(phase.time.value)))
     return Bars(rows, 100)
@@ -159,6 +196,9 @@ def _bars(candidates: tuple[Bounds, ...]) -> Bars:
 
 def _ridges(one: Bounds) -> str:
     shown = ", ".join(f"{ridge.precision}{' *' if ridge.used else ''} {ridge.ridge:,.0f}" for ridge in one.ridges)
+    if not one.generates:
+        text = _("Ridge points of the {gpu} in FLOP/B (* in use here): {ridges}. Prefill has {prefill} FLOP/B.")
+        return text.format(gpu=one.gpu_name, ridges=shown, prefill=least(one.phases.prefill.intensity))
     return _(
         "Ridge points of the {gpu} in FLOP/B (* in use here): {ridges}. Prefill has {prefill} FLOP/B, decode {decode}."
     ).format(
@@ -178,6 +218,9 @@ def _laws(one: Bounds) -> Iterator[str]:
             text = _("{kind}: by the law of {device}, from {n} measurements").format(
                 kind=kind, device=_("any device") if law.device == "any" else law.device, n=count(law.n)
             )
+        elif law.device != "any":
+            # the device was measured, but not this kernel, such as MLA's
+            text = _("{kind}: assumed, by the law of another kernel of {device}").format(kind=kind, device=law.device)
         else:
             text = _("{kind}: assumed, no measurement of a device like this one").format(kind=kind)
         yield text
@@ -263,7 +306,13 @@ def _turn(point: TurningPoint) -> str:
 def _prescriptions(one: Bounds, phase: PhaseName) -> list[Part]:
     found = [change for change in one.prescriptions if change.phase == phase]
     whole: Phase = getattr(one.phases, phase)
-    title = _("What helps {phase}, which is {bound}").format(phase=phase_word(phase), bound=word(whole.bound))
+    short = phase == "decode" and not one.fits
+    sentence = (
+        _("What makes it fit, and what helps {phase}, which is {bound}")
+        if short
+        else _("What helps {phase}, which is {bound}")
+    )
+    title = sentence.format(phase=phase_word(phase), bound=word(whole.bound))
     if not found:
         nothing = _("{title}: nothing that was tried gains 3 %").format(title=title)
         return [Paragraph(nothing, "heading")]

@@ -175,10 +175,20 @@ def generations(answer: Roofline) -> list[Part]:
         )
         for one in answer.generations
     ]
+    if not answer.generates:
+        # without what is said of decode
+        kept = [at for at in range(len(columns)) if at not in _OF_DECODE]
+        columns, shown = [columns[at] for at in kept], [tuple(row[at] for at in kept) for row in rows]
+    else:
+        shown = [*rows]
     return [
-        Table(columns, rows, _("The memory wall: the same load, one device each")),
+        Table(columns, shown, _("The memory wall: the same load, one device each")),
         Paragraph(wall(answer.generations)),
     ]
+
+
+_OF_DECODE = (5, 8, 9, 10)
+"""Columns of the memory wall."""
 
 
 def wall(devices: Sequence[Generation]) -> str:

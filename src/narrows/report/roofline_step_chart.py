@@ -311,14 +311,13 @@ def _marks(alt: Any, made: StepLayout, x: Any, y: Any) -> Any:
         }
         for dot in made.dots
     ]
-    words = [phase_word(phase) for phase in PHASES]
+    present = [look for phase, look in PHASES.items() if any(whole.phase == phase for whole in made.wholes)]
+    words = [phase_word(phase) for phase in PHASES if any(whole.phase == phase for whole in made.wholes)]
     legend = alt.Legend(title=None, orient="top", direction="horizontal", offset=10)
     colour = alt.Color(
-        "phase:N", scale=alt.Scale(domain=words, range=[colour for colour, _, _ in PHASES.values()]), legend=legend
+        "phase:N", scale=alt.Scale(domain=words, range=[colour for colour, _, _ in present]), legend=legend
     )
-    shape = alt.Shape(
-        "phase:N", scale=alt.Scale(domain=words, range=[shape for _, shape, _ in PHASES.values()]), legend=legend
-    )
+    shape = alt.Shape("phase:N", scale=alt.Scale(domain=words, range=[shape for _, shape, _ in present]), legend=legend)
     tooltip = [
         alt.Tooltip("name:N", title=" "),
         alt.Tooltip("phase:N", title="  "),

@@ -43,10 +43,11 @@ def spending_rows(answer: Roofline) -> list[Row]:
         "decode": _("decode, {batch} × {context}").format(batch=count(answer.batch), context=count(answer.context)),
     }
     if len(candidates) == 1:
-        one = candidates[0].phases
-        return [Row(headings[phase.name], phase) for phase in (one.prefill, one.decode)]
+        return [Row(headings[phase.name], phase) for phase in reversed(candidates[0].shown)]
     rows = []
     for name, heading in headings.items():
+        if name == "decode" and not answer.generates:
+            continue
         rows.append(Row(heading))
         rows += [Row(short(one), getattr(one.phases, name)) for one in candidates]
     return rows
@@ -113,7 +114,7 @@ def spending_chart(answer: Roofline, width: int, title: Any = None) -> Any:
 
 
 def _phases(candidates: tuple[Bounds, ...]) -> list[Phase]:
-    return [phase for one in candidates for phase in (one.phases.prefill, one.phases.decode)]
+    return [phase for one in candidates for phase in one.shown]
 
 
 def fastest(candidates: tuple[Bounds, ...]) -> list[Phase]:
@@ -129,6 +130,9 @@ def spending_note(answer: Roofline) -> str:
     names = {id(phase): short(one) for one in answer.candidates for phase in (one.phases.prefill, one.phases.decode)}
     prefill, decode = fastest(answer.candidates)
     first, second = names[id(prefill)], names[id(decode)]
+    if not answer.generates:
+        text = _("Fastest: {name} (prefill {prefill_time})")
+        return text.format(name=first, prefill_time=seconds(prefill.time.value))
     times = {"prefill_time": seconds(prefill.time.value), "decode_time": seconds(decode.time.value)}
     if first == second:
         return _("Fastest: {name} (prefill {prefill_time}, decode {decode_time})").format(name=first, **times)

@@ -83,12 +83,15 @@ def sweep_title(answer: Roofline) -> str:
     sweep = found[0][1]
     phase, parameter = phase_word(sweep.phase), parameter_word(sweep.parameter)
     if len(found) > 1:
-        held = [(one, sweep) for one, sweep in found if sweep.points[-1].fits] or found
-        time, name = min((sweep.points[-1].time, short(one)) for one, sweep in held)
+        # where any of them still holds the load
+        fitting = [at for _one, each in found for at, point in enumerate(each.points) if point.fits]
+        last = max(fitting, default=len(sweep.points) - 1)
+        held = [(one, each.points[last]) for one, each in found if each.points[last].fits or not fitting]
+        time, name = min((point.time, short(one)) for one, point in held)
         return _("{phase} at {parameter} {value}: {name} is fastest ({time})").format(
             phase=phase,
             parameter=parameter,
-            value=count(sweep.points[-1].value),
+            value=count(sweep.points[last].value),
             name=name,
             time=seconds(time),
         )
@@ -262,7 +265,7 @@ def _numbers(alt: Any, made: Curves, ends: Sequence[float]) -> list[Any]:
 def _legend(alt: Any, made: Curves, width: int, title: Any) -> Any:
     """Names of the curves, in lines that are not longer than the picture is wide."""
     rows, at, line = [], 0.0, 0
-    for i, name in enumerate(f"{i + 1} {name}" for i, name in enumerate(made.names)):
+    for i, name in enumerate(f"{i + 1}: {name}" for i, name in enumerate(made.names)):
         room = 24 + text_width(name, 12) + 18
         if at and at + room > width:
             at, line = 0.0, line + 1

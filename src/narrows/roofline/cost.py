@@ -125,7 +125,9 @@ class Costs:
 
     def factor_of(self, operator: Operator) -> Any:
         """By what the engine multiplies the operator's own time; an array where its rows are."""
-        return 1.0 if self.steps is None else factor(self.steps, operator, self._factors[kind_of(operator)][0])
+        if self.steps is None:
+            return 1.0
+        return factor(self.steps, operator, self.device, self._factors[kind_of(operator)][0])
 
     def adds(self, batch: Batch) -> Any:
         """Seconds that the engine adds to a step beside its operators. Fields of the batch may be arrays.

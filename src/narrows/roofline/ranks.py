@@ -6,18 +6,21 @@ from collections.abc import Iterator
 
 import msgspec
 
+from narrows.hardware.machines import joined
 from narrows.roofline.change import AS_IT_IS, Ask, Change, phase_time
+from narrows.roofline.link import link_of
 from narrows.roofline.phases import Load, Served
 from narrows.roofline.what_if import deployed
 from narrows.step.operators import Phase
 from narrows.text import BadInput, Text
-from narrows.units import seconds
+from narrows.units import bandwidth, seconds
 
 
 def ranks(ask: Ask, before: dict[Phase, Change]) -> Iterator[Change]:
     """More tensor-parallel ranks; and fewer, where they talk too long: replicas that share out devices and batch."""
     own = ask.deployment.tensor_parallel
-    for tp in (1, 2, 4, 8):
+    # beyond a machine of eight, one more
+    for tp in (1, 2, 4, 8) if own < 8 else (1, 2, 4, 8, 2 * own):
         if tp == own or (tp < own and own % tp):
             continue
         try:
@@ -38,6 +41,17 @@ def _holds(change: Change, load: Load) -> bool:
     return load.batch >= change.replicas and change.steps.held(load.context) >= change.load.batch
 
 
+def _between(steps: Served, tp: int) -> Text | None:
+    """What is assumed of ranks that stand in several machines."""
+    device = steps.deployment.accelerator
+    if tp <= joined(device):
+        return None
+    return Text(
+        "they stand in several machines, with a network card of {speed} each",
+        speed=bandwidth(link_of(device, tp).bandwidth),
+    )
+
+
 def _ranked(ask: Ask, phase: Phase, now: Change, steps: Served, tp: int) -> Change:
     own = ask.deployment.tensor_parallel
     replicas = max(1, own // tp)
@@ -56,7 +70,8 @@ def _ranked(ask: Ask, phase: Phase, now: Change, steps: Served, tp: int) -> Chan
                 "each takes longer",
                 replicas=replicas,
             )
-    one = Change(f"tp{tp}", phase, change, text, steps, load, phase_time(phase, steps, load), replicas=replicas)
+    time = phase_time(phase, steps, load)
+    one = Change(f"tp{tp}", phase, change, text, steps, load, time, replicas=replicas, assumed=_between(steps, tp))
     if replicas > 1:
         return one
     gain = one.tokens_per_second / now.tokens_per_second

@@ -44,7 +44,7 @@ class TurningPoint(msgspec.Struct, frozen=True):
     state of recurrences does, which does not grow with the context (where there is any). decode_launches: batch
     from which a step whose kernels are launched one by one takes the device longer than the host. prefill_compute:
     prompt from which prefill is compute-bound. by_peaks: the same by peak and bandwidth alone, without
-    efficiencies. fits: whether memory holds that much; None where the question does not arise.
+    efficiencies. fits: whether memory holds that much, and the model takes it; None where the question does not arise.
     """
 
     name: Turn
@@ -202,12 +202,21 @@ def _decode_compute(steps: Served, load: Load) -> TurningPoint:
         )
         return TurningPoint("decode_compute", "batch", None, text, peaks)
     most = steps.held(load.context)
-    text = Text(
-        "the linear layers of decode are compute-bound from batch {batch} on; memory holds {held} sequences of "
-        "{context} tokens",
-        batch=found,
-        held=most,
-        context=load.context,
+    text = (
+        Text(
+            "the linear layers of decode are compute-bound from batch {batch} on; memory holds one sequence of "
+            "{context} tokens",
+            batch=found,
+            context=load.context,
+        )
+        if most == 1
+        else Text(
+            "the linear layers of decode are compute-bound from batch {batch} on; memory holds {held} sequences of "
+            "{context} tokens",
+            batch=found,
+            held=most,
+            context=load.context,
+        )
     )
     return TurningPoint("decode_compute", "batch", found, text, peaks, most >= found)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from narrows.deployment import Deployment, deploy
+from narrows.deployment import Deployment, deploy, whole_blocks
 from narrows.hardware import Accelerator, precision_name
 from narrows.models import ModelSpec
 from narrows.precision import UNQUANTIZED, Scheme
@@ -83,7 +83,7 @@ def deployed(model: ModelSpec, device: Accelerator, options: dict[str, Any]) -> 
 
     Raises BadInput where it has neither.
     """
-    one = deploy(model, device, **options)
+    one = whole_blocks(deploy(model, device, **options))
     own = precision_name(one.dtype.name)
     if own in device.precisions:
         return one

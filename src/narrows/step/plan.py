@@ -14,6 +14,7 @@ import msgspec
 from narrows.deployment import Deployment, stages
 from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_of, stands_in, towers_of
 from narrows.hardware.machines import span_of
+from narrows.models.class_heads import note_of
 from narrows.models.feedforward import Beside, MixtureOfExperts
 from narrows.models.spec import Layer
 from narrows.models.tensors import Tensor, TensorRow
@@ -113,7 +114,7 @@ def _held(piece: Piece, layer: Layer, deployment: Deployment, skipped: bool) -> 
             return Held("experts", "idle experts", tensor.copies, tensor.copies, tensor.active)
         part = layer.feed_forward.experts if isinstance(layer.feed_forward, Beside) else layer.feed_forward
         all_experts = tensor.copies + (part.idle if isinstance(part, MixtureOfExperts) else 0)
-        here = tensor.copies // deployment.expert_parallel
+        here = -(-tensor.copies // deployment.expert_parallel)
         return Held("experts", "idle experts", here, all_experts, tensor.active)
     return Held("always", "weights")
 
@@ -162,7 +163,8 @@ def _stage(site: Site, layers: range, first: bool, last: bool) -> Stage:
 
     outer = outer_rows_of(deployment, first, last)
     embedding = next((row for row in outer if row.tensor.role == "embedding"), None)
-    tied = last and model.head_tied
+    # of a class that embeds or classifies the embedding is no head, whatever the file ties
+    tied = last and model.head_tied and note_of(model.architecture, model.family) is None
     for row in outer:
         keep(_outer_held(row.tensor, tied), row.count * resident_of(row, deployment))
     if first:
@@ -188,7 +190,7 @@ def _stage(site: Site, layers: range, first: bool, last: bool) -> Stage:
             keep(Held("always", "weights"), row.count * resident_of(row, deployment))
     if last:
         rows = [row for row in outer if row not in _before(outer, model.head_tied)]
-        _add(counts, after_kernels(rows, embedding if model.head_tied else None, site), 1)
+        _add(counts, after_kernels(rows, embedding if tied else None, site), 1)
     return Stage(tuple(counts.items()), tuple((one, size, times) for (one, size), times in held.items() if size))
 
 

@@ -214,6 +214,7 @@ def products(
                 8 * held / (k * n),
                 arithmetic.activation_bits,
                 fixed=fixed,
+                ready=arithmetic.scale_known and deployment.engine.compiles and deployment.graphs,
             )
         )
     return made

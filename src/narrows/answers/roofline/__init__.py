@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from narrows.answers.base import command_line
+from narrows.answers.drafts import OLDER, with_draft
 from narrows.answers.model import model_facts
-from narrows.answers.pasted import pasted_options, read_pasted
+from narrows.answers.pasted import pasted_options, read_pasted, with_experts_shared
 from narrows.answers.roofline.bounds import bounds_of
-from narrows.answers.roofline.cautions import cautions, reading, unpacked
+from narrows.answers.roofline.cautions import cautions, pooled, reading, unpacked
 from narrows.answers.roofline.device import with_figures
 from narrows.answers.roofline.sweep import parse_sweep
 from narrows.answers.roofline.types import Bounds, Roofline
 from narrows.deployment import whole
+from narrows.deployment.runs import weights_refused, weights_wanting
 from narrows.hardware import Accelerator, find_accelerator
 from narrows.models import ModelSpec, load_model
 from narrows.models.named import stored_as_named
@@ -23,7 +25,6 @@ from narrows.roofline.collectives import host_decides
 from narrows.roofline.link import link_across
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
-from narrows.roofline.runs import weights_refused, weights_wanting
 from narrows.roofline.what_if import deployed, weights_in, with_weights
 from narrows.step import Batch, Collective
 from narrows.text import BadInput, Text
@@ -34,12 +35,21 @@ __all__ = ["Bounds", "Roofline", "roofline"]
 
 PROMPT, BATCH, CONTEXT = 4096, 16, 4096
 """What is asked for by itself: the chapter's load. A model whose limit is shorter takes its limit."""
-_DEFAULTS: dict[str, Any] = {"tp": 1, "pp": 1, "ep": 1, "engine": "vllm", "dtype": "auto", "kv_cache_dtype": "auto"}
+_DEFAULTS: dict[str, Any] = {
+    "tp": 1,
+    "pp": 1,
+    "ep": 1,
+    "dp": 1,
+    "engine": "vllm",
+    "dtype": "auto",
+    "kv_cache_dtype": "auto",
+}
 _DEPLOY = {
     "engine": "engine",
     "tensor_parallel": "tp",
     "pipeline_parallel": "pp",
     "expert_parallel": "ep",
+    "attention_data_parallel": "dp",
     "dtype": "dtype",
     "kv_cache_dtype": "kv_cache_dtype",
     "max_length": "max_len",
@@ -49,6 +59,8 @@ _DEPLOY = {
     "enforce_eager": "enforce_eager",
     "quantization": "quantization",
     "device_memory": "memory",
+    "cpu_offload_gb": "cpu_offload_gb",
+    "draft": "draft",
 }
 """Parameters of `deploy` → options of `roofline`."""
 
@@ -63,6 +75,7 @@ def roofline(
     tp: int = 1,
     pp: int = 1,
     ep: int = 1,
+    dp: int = 1,
     engine: str = "vllm",
     dtype: str = "auto",
     kv_cache_dtype: str = "auto",
@@ -82,17 +95,21 @@ def roofline(
     generations: bool = False,
     naive_attention: bool = False,
     assume: str | None = None,
+    cpu_offload_gb: float | None = None,
+    speculative_config: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Roofline:
     """What bounds prefill of a prompt, and decode of a batch, of `model` on `gpu` (one or several to compare)?
 
     prompt: tokens of one prompt. batch, context: sequences of a decode step and the tokens that each has cached. ep:
-    ranks over which experts are shared out, of the tensor-parallel ones. precision: formats of the weights to compare
-    (bf16, fp8, int8, int4, fp4), of an unquantized model. peak, bandwidth: figures in place of the catalogue's, such
-    as ["bf16=435GFLOP/s"] and "34GB/s", of a device that was measured. memory: usable bytes per device. sweep: a
-    range such as "batch=1..256x2". operator: one whose way through the memory hierarchy is shown. generations: the
-    same load across generations of accelerators. naive_attention: beside the fused one. progress: told (headers read,
-    headers in all). Raises BadInput.
+    ranks over which experts are shared out, of tp × dp. dp: replicas of all but the experts, each of `tp` devices and
+    with a batch of its own (DP attention). precision: formats of the weights to compare (bf16, fp8, int8, int4, fp4),
+    of an unquantized model. peak, bandwidth: figures in place of the catalogue's, such as ["bf16=435GFLOP/s"] and
+    "34GB/s", of a device that was measured. memory: usable bytes per device. cpu_offload_gb: GiB of weights per device
+    that stay in host memory. speculative_config: what drafts, counted in memory and not in time. sweep: a range such as
+    "batch=1..256x2". operator: one whose way through the memory hierarchy is shown. generations: the same load across
+    generations of accelerators. naive_attention: beside the fused one. progress: told (headers read, headers in all).
+    Raises BadInput.
 
     model may also be the engine's start command as it is pasted: its flags stand for options that are not given.
 
@@ -106,6 +123,7 @@ def roofline(
         "tp": tp,
         "pp": pp,
         "ep": ep,
+        "dp": dp,
         "engine": engine,
         "dtype": dtype,
         "kv_cache_dtype": kv_cache_dtype,
@@ -125,6 +143,8 @@ def roofline(
         "generations": generations,
         "naive_attention": naive_attention,
         "assume": assume,
+        "cpu_offload_gb": cpu_offload_gb,
+        "speculative_config": speculative_config,
     }
     said = {name: value for name, value in asked.items() if value not in (_DEFAULTS.get(name), False, [])}
     names = [gpu] if isinstance(gpu, str) else list(gpu)
@@ -136,10 +156,14 @@ def roofline(
     pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
-        options = {name: value for name, value in pasted_options(pasted, notes, notes).items() if name in asked}
-        said = {**options, **said}
-    wanted = {**asked, **said}
+        said = {**pasted_options(pasted, notes, notes), **said}
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
+    if pasted is not None:
+        said = {
+            name: value for name, value in with_experts_shared(said, spec, notes).items() if name in (*asked, *OLDER)
+        }
+    wanted = {**asked, **said}
+    wanted["draft"] = with_draft(wanted, spec)
     if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
         spec = stored_as_named(spec, wanted["quantization"])
         wanted["quantization"] = None
@@ -151,7 +175,14 @@ def roofline(
             raise BadInput("--peak and --bandwidth are figures of one accelerator; give one --gpu")
         notes.append(Text("peaks and bandwidth are as given, not those of the catalogue"))
     asks = [*_asks(spec, devices, wanted, load, notes)]
-    found = [bounds_of(ask, points, operator, naive_attention) for ask in asks]
+    generates = not pooled(spec)
+    if points is not None and not generates and points[0] != "prompt":
+        raise BadInput(
+            "--sweep is '{text}', and {model} generates nothing: sweep the prompt, such as prompt=512..8192x2",
+            text=str(sweep)[:60],
+            model=spec.name,
+        )
+    found = [bounds_of(ask, points, operator, naive_attention, generates) for ask in asks]
     first = asks[0]
     walls: tuple[Generation, ...] = ()
     if generations:
@@ -252,8 +283,8 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
         found.append(
             Text(
                 "how more than two cards on PCIe reach each other is a matter of the host: two hosts of one card "
-                "differ by 3 to 8 times; between them the geometric mean is taken, and the interval holds both; "
-                "measure yours"
+                "differ by 3 to 8 times; the middle one of those that were measured is taken, and the interval holds "
+                "them all; measure yours"
             )
         )
     if first.deployment.pipeline_parallel > 1:
@@ -264,7 +295,11 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
     found += [text for ask in asks for text in unpacked(ask.deployment)]
     found += _links(asks)
     found += _launches(asks)
-    found.append(Text("prefill is of one prompt, decode of one step; no other work runs beside them"))
+    found.append(
+        Text("prefill is of one prompt; no other work runs beside it")
+        if pooled(model)
+        else Text("prefill is of one prompt, decode of one step; no other work runs beside them")
+    )
     first_said = cautions(model, [ask.deployment for ask in asks])
     return tuple(text for text in dict.fromkeys(found) if text not in first_said)
 

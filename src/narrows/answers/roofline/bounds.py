@@ -21,8 +21,13 @@ PATH = 256
 """The path of the decode step is drawn up to this batch, or to what memory holds."""
 
 
-def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: str | None, naive: bool) -> Bounds:
-    """All figures of one deployment. points: of a sweep; operator: whose hierarchy is shown. Raises BadInput."""
+def bounds_of(
+    ask: Ask, points: tuple[Parameter, list[int]] | None, operator: str | None, naive: bool, generates: bool = True
+) -> Bounds:
+    """All figures of one deployment. points: of a sweep; operator: whose hierarchy is shown. Raises BadInput.
+
+    generates: False leaves decode out wherever it can be.
+    """
     deployment, load = ask.deployment, ask.load
     device = deployment.accelerator
     filled, step = prefill(ask.steps, load.prompt), decode(ask.steps, load.batch, load.context)
@@ -49,16 +54,23 @@ def bounds_of(ask: Ask, points: tuple[Parameter, list[int]] | None, operator: st
         usd_per_hour=price.usd_per_hour if price else None,
         instance=price.label if price else None,
         price_as_of=price.as_of if price else None,
-        usd_per_million_tokens=usd_per_million(price, phases.decode.tokens_per_second.value),
+        usd_per_million_tokens=usd_per_million(
+            price, (phases.decode if generates else phases.prefill).tokens_per_second.value
+        ),
         ridges=ridges(device, used),
         phases=phases,
-        operators=(*operator_rows("prefill", filled), *operator_rows("decode", step)),
-        turning_points=turning_points(ask.steps, load),
-        prescriptions=prescriptions(ask),
-        laws=used_laws(ask.steps.costs, filled, step),
-        path=path(ask.steps, load, PATH),
+        operators=(*operator_rows("prefill", filled), *(operator_rows("decode", step) if generates else ())),
+        turning_points=tuple(
+            point for point in turning_points(ask.steps, load) if generates or point.parameter == "prompt"
+        ),
+        prescriptions=tuple(one for one in prescriptions(ask) if generates or one.phase == "prefill"),
+        laws=used_laws(ask.steps.costs, filled, *([step] if generates else [])),
+        path=path(ask.steps, load, PATH) if generates else (),
         sweep=sweep(ask.steps, load, *points) if points else None,
-        hierarchy=_hierarchy(deployment, operator, filled, step) if operator is not None else (),
+        hierarchy=_hierarchy(deployment, operator, filled, *([step] if generates else []))
+        if operator is not None
+        else (),
+        generates=generates,
         naive_attention=_naive(ask.steps, load.prompt) if naive else None,
     )
 
@@ -86,7 +98,7 @@ def _hierarchy(deployment: Deployment, operator: str, *times: PhaseTime) -> tupl
 
     phases: tuple[PhaseName, PhaseName] = ("prefill", "decode")
     found = []
-    for phase, time in zip(phases, times, strict=True):
+    for phase, time in zip(phases, times, strict=False):
         named = [
             (n * one.operator.count * one.time, one.operator)
             for n, step in time.steps

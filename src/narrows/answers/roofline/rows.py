@@ -165,7 +165,11 @@ def shape_text(shape: Shape) -> str:
         return f"[{shape.tokens}, {shape.hidden}] × {shape.touched:.1f}/{shape.experts} × {shape.intermediate}"
     if isinstance(shape, AttentionShape):
         heads = f"{shape.heads}/{shape.kv_heads}"
-        return f"q {shape.queries} · k {shape.keys} · {heads} × {shape.key_dim}"
+        # a window tells its layers from those without one, whose prompts show as many queries and keys
+        causal = shape.queries * shape.keys - shape.queries * (shape.queries - 1) // 2
+        windowed = shape.phase == "prefill" and shape.sequences == 1 and shape.pairs < causal
+        each = f" ({shape.pairs / shape.queries:,.0f}/q)" if windowed else ""
+        return f"q {shape.queries} · k {shape.keys}{each} · {heads} × {shape.key_dim}"
     if isinstance(shape, Scan):
         return f"{shape.sequences} × {shape.tokens} · {shape.state}"
     if isinstance(shape, Elementwise):

@@ -78,7 +78,8 @@ class Phases(msgspec.Struct, frozen=True):
 class OperatorRow(msgspec.Struct, frozen=True):
     """All operators of one name and shape in a phase, on one rank; figures are of all `count` together.
 
-    kind: `gemm`, `attention`, `experts`, `scan`, `elementwise`, `collective`. weights, kv_cache, state: bytes of them
+    kind: `gemm`, `attention`, `experts`, `scan`, `elementwise`, `collective`. shape: in signs; of attention its queries
+    and keys, and under a window how many of these each query sees on average. weights, kv_cache, state: bytes of them
     among `bytes`. intensity: FLOP/B. attained: FLOP/s. share: of the phase's time. time: seconds.
     """
 
@@ -167,7 +168,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """What bounds one deployment.
 
     precision: of the arithmetic of most FLOPs. fits: whether memory holds `batch` sequences of this length;
-    max_batch: how many it holds; capacity: in words. path: the decode step as the batch grows by doubling.
+    max_batch: how many it holds; capacity: in words. path: the decode step as the batch grows by doubling. generates:
+    whether the model does; of one that embeds or classifies only what is said of prefill holds, and nothing else of
+    decode is given than its phase, as if it did. usd_per_million_tokens: of decode, else of prefill.
     """
 
     gpu: str
@@ -196,6 +199,12 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     sweep: Sweep | None = None
     hierarchy: tuple[Hierarchy, ...] = ()
     naive_attention: NaiveAttention | None = None
+    generates: bool = True
+
+    @property
+    def shown(self) -> tuple[Phase, ...]:
+        """The phases that the model has, decode first."""
+        return (self.phases.decode, self.phases.prefill) if self.generates else (self.phases.prefill,)
 
 
 class Roofline(Answer, frozen=True, kw_only=True):
@@ -236,6 +245,7 @@ class Roofline(Answer, frozen=True, kw_only=True):
     sweep: Sweep | None = None
     hierarchy: tuple[Hierarchy, ...] = ()
     naive_attention: NaiveAttention | None = None
+    generates: bool = True
     others: tuple[Bounds, ...] = ()
     generations: tuple[Generation, ...] = ()
     cautions: tuple[Text, ...] = ()

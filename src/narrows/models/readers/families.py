@@ -135,6 +135,30 @@ FAMILIES: dict[str, Family] = {
     "cohere2_vision": Family(
         text="cohere2", vision="siglip_vision_model", tied_default=True, project=projectors.cohere2_vision
     ),
+    "aya_vision": Family(
+        text="cohere2", vision="siglip_vision_model", tied_default=True, project=projectors.aya_vision
+    ),
+    "hunyuan_vl": Family(
+        text="hunyuan_vl_text",
+        vision="hunyuan_vl_vision",
+        at=("model.vision_tower.",),
+        names="model.language_model",
+        tied_default=True,
+        project=projectors.hunyuan_vl,
+        flat=True,
+    ),
+    "dots_ocr": Family(
+        text="qwen2",
+        vision="dots_vit",
+        at=("vision_tower.",),
+        names="",
+        tied="either",
+        project=projectors.nothing,
+        flat=True,
+    ),
+    "kimi_vl": Family(
+        text="deepseek_v3", vision="moonvit", at=("vision_tower.",), tied="text", project=projectors.kimi_vl
+    ),
     "exaone4_5": Family(
         text="exaone4",
         vision="exaone4_5_vision",

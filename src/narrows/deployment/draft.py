@@ -1,0 +1,101 @@
+"""What drafts for a model: whether an engine takes it, and what of it a rank keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from narrows.deployment.share import layers_within, outer_rows_of, pieces, resident_bytes
+from narrows.deployment.types import Deployment, Draft
+from narrows.engines import Engine
+from narrows.models import ModelSpec
+from narrows.models.drafts import unquantized
+from narrows.models.spec import Layer
+from narrows.models.tensors import TensorRow
+from narrows.text import BadInput, Text
+
+_VOCABULARY = ("mtp.embedding", "mtp.head")
+
+
+def check_draft(draft: Draft | None, model: ModelSpec, engine: Engine, tp: int) -> tuple[Text, ...]:
+    """What was assumed of a draft. Raises BadInput where the engine does not start with it, or nothing is known."""
+    if draft is None:
+        return ()
+    if engine.name != "vllm":
+        raise BadInput(
+            "what {engine} keeps of speculative decoding is not known well enough; leave it out to see the model alone",
+            engine=engine.name,
+        )
+    own = draft.model
+    if draft.method == "draft_model" and own is not None:
+        if not engine.draft_models:
+            raise BadInput(
+                "{engine} takes no model as a draft ({source}); name another version, or draft with a head",
+                engine=engine.label,
+                source=engine.sources["draft_models"],
+            )
+        if own.vocab != model.vocab:
+            raise BadInput(
+                "the draft {draft} has {own} words and {model} has {vocab}; vLLM drafts with a model of the same "
+                "vocabulary only",
+                draft=own.name,
+                own=own.vocab,
+                model=model.name,
+                vocab=model.vocab,
+            )
+    if draft.tensor_parallel not in (0, 1, tp):
+        raise BadInput(
+            "the draft is to run on {ranks} ranks; it runs on one, or on all {tp} of the target's",
+            ranks=draft.tensor_parallel,
+            tp=tp,
+        )
+    return draft.notes
+
+
+def drafting(deployment: Deployment) -> Deployment:
+    """The deployment as what drafts sees it: its own model on the ranks that share it, all layers in one stage."""
+    draft = deployment.draft
+    assert draft is not None
+    own = draft.model or (unquantized(deployment.model) if draft.unquantized else deployment.model)
+    changed = {"model": own, "pipeline_parallel": 1, "draft": None, "offload": 0, "adapters": None}
+    if draft.model is not None:
+        tp = draft.tensor_parallel or deployment.tensor_parallel
+        changed |= {"tensor_parallel": tp, "expert_parallel": 1, "attention_data_parallel": 1}
+    return msgspec.structs.replace(deployment, **changed)
+
+
+def draft_layers(deployment: Deployment) -> Sequence[tuple[Layer, int]]:
+    """(layer, how many) that keep keys and values of what drafts."""
+    draft = deployment.draft
+    if draft is None:
+        return ()
+    if draft.model is None:
+        return [(layer, 1) for layer in draft.layers]
+    return [(layer, len(indices)) for layer, indices in draft.model.kinds]
+
+
+def draft_bytes(deployment: Deployment) -> int:
+    """Bytes of weights of what drafts on one rank of the last stage, which is where it runs."""
+    draft = deployment.draft
+    if draft is None or not (draft.model or draft.towers):
+        return 0
+    seen, engine = drafting(deployment), deployment.engine
+    shared = engine.shares_draft_embedding and deployment.pipeline_parallel == 1
+    if draft.model is not None:
+        rows: list[TensorRow] = outer_rows_of(seen, True, True)
+        for layer, indices in layers_within(draft.model, range(draft.model.layers)):
+            rows += draft.model.layer_rows(layer, indices)
+        own = draft.method in ("draft_model", "medusa") or any(r.tensor.role == "draft.embedding" for r in rows)
+        return resident_bytes(rows, seen) + (0 if own or shared else _vocabulary(seen, deployment.model))
+    rows = [row for tower in draft.towers for row in seen.model.tower_rows(tower)]
+    total = resident_bytes([row for row in rows if row.tensor.role not in _VOCABULARY], seen)
+    if not engine.shares_prediction_head:
+        total += resident_bytes([row for row in rows if row.tensor.role == "mtp.head"], seen)
+    return total + (0 if shared else _vocabulary(seen, deployment.model))
+
+
+def _vocabulary(seen: Deployment, target: ModelSpec) -> int:
+    """Bytes of one more embedding on one rank."""
+    size = seen.dtype.bytes_for(target.vocab * target.hidden)
+    return pieces(size, target.vocab, seen.tensor_parallel)
