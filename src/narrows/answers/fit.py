@@ -11,16 +11,14 @@ from narrows.answers.first import said_first
 from narrows.answers.fit_types import Candidate, Fit, Moment, RuleOfThumb
 from narrows.answers.mend import mends_of
 from narrows.answers.model import model_facts
-from narrows.answers.pasted import pasted_options, read_pasted, with_experts_shared
+from narrows.answers.options import as_planned, asked_of, deploy_options, named_devices, read_model, said_of
 from narrows.answers.serve import serve_command
 from narrows.answers.verdict import overrun, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole, whole_blocks
 from narrows.hardware import cheapest, find_accelerator
 from narrows.memory import Capacity, Reserve, capacity, growth, ledger, reserve, start
 from narrows.memory.draft import draft_share
-from narrows.models import ModelSpec, load_model
-from narrows.models.named import stored_as_named
-from narrows.precision.named import named_scheme
+from narrows.models import ModelSpec
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
 
@@ -30,51 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidate", "Fit", "Moment", "RuleOfThumb", "fit"]
 
-_DEFAULTS: dict[str, Any] = {
-    "tp": 1,
-    "pp": 1,
-    "ep": 1,
-    "dp": 1,
-    "engine": "vllm",
-    "dtype": "auto",
-    "kv_cache_dtype": "auto",
-    "enforce_eager": False,
-    "swa_full": False,
-}
-"""What an option is where it is not given, if not None."""
-_DEPLOY = {
-    "engine": "engine",
-    "tensor_parallel": "tp",
-    "pipeline_parallel": "pp",
-    "expert_parallel": "ep",
-    "attention_data_parallel": "dp",
-    "dtype": "dtype",
-    "kv_cache_dtype": "kv_cache_dtype",
-    "max_length": "max_len",
-    "max_num_seqs": "max_num_seqs",
-    "max_num_batched_tokens": "max_num_batched_tokens",
-    "utilization": "gpu_memory_utilization",
-    "enforce_eager": "enforce_eager",
-    "kv_cache_memory_bytes": "kv_cache_memory_bytes",
-    "quantization": "quantization",
-    "device_memory": "memory",
-    "memory_in_use": "memory_in_use",
-    "cache_type_v": "cache_type_v",
-    "swa_full": "swa_full",
-    "page_size": "page_size",
-    "max_total_tokens": "max_total_tokens",
-    "engine_core": "engine_core",
-    "cpu_offload_gb": "cpu_offload_gb",
-}
-"""Parameters of `deploy` → options of `fit`."""
-
 
 def fit(
     model: str | ModelSpec,
     gpu: str | Sequence[str],
     *,
-    batch: int | None = None,
     max_len: int | None = None,
+    batch: int | None = None,
     prompt: int | None = None,
     tp: int = 1,
     pp: int = 1,
@@ -118,68 +78,26 @@ def fit(
     >>> fit("llama-2-7b", gpu="l40s", max_len=4096).candidates[0].max_batch
     13
     """
-    asked: dict[str, Any] = {
-        "max_len": max_len,
-        "batch": batch,
-        "prompt": prompt,
-        "tp": tp,
-        "pp": pp,
-        "ep": ep,
-        "dp": dp,
-        "engine": engine,
-        "dtype": dtype,
-        "kv_cache_dtype": kv_cache_dtype,
-        "gpu_memory_utilization": gpu_memory_utilization,
-        "max_num_seqs": max_num_seqs,
-        "max_num_batched_tokens": max_num_batched_tokens,
-        "enforce_eager": enforce_eager,
-        "kv_cache_memory_bytes": kv_cache_memory_bytes,
-        "quantization": quantization,
-        "memory": memory,
-        "memory_in_use": memory_in_use,
-        "cloud": cloud,
-        "assume": assume,
-        "cache_type_v": cache_type_v,
-        "swa_full": swa_full,
-        "page_size": page_size,
-        "max_total_tokens": max_total_tokens,
-        "cpu_offload_gb": cpu_offload_gb,
-        "speculative_config": speculative_config,
-        "engine_core": None,
-    }
-    said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
-    names = list(dict.fromkeys([gpu] if isinstance(gpu, str) else gpu))
-    if not names:
-        raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
-    command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said)
+    asked = asked_of(locals())
+    names = list(dict.fromkeys(named_devices(gpu)))
+    command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said_of(asked))
     notes: list[Text] = []
     warnings: list[Text] = []
-    pasted = read_pasted(model) if isinstance(model, str) else None
-    if pasted is not None:
-        model = pasted.model
-        said = {**pasted_options(pasted, notes, warnings), **said}
-    wanted = {**asked, **said}
+    spec, wanted, pasted = read_model(model, asked, notes, warnings, progress)
     batch = wanted["batch"]
-    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
-    if pasted is not None:
-        wanted = {**asked, **with_experts_shared(said, spec, notes)}
     if pasted is not None and pasted.engine == "llama.cpp":
         from narrows.engines.llamacpp_command import all_layers, shared_length
 
         all_layers(pasted.options.get("gpu_layers", "auto"), spec.layers)
         if wanted["max_len"] is None and spec.max_length:
             wanted["max_len"] = shared_length(spec.max_length, pasted.options.get("batch"))
-    if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
-        # a file that is planned for is the model itself, and nothing that the engine makes of it
-        spec = stored_as_named(spec, wanted["quantization"])
-        wanted["quantization"] = None
+    spec = as_planned(spec, wanted)
     if batch is not None:
         whole("--batch", batch)
-    options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}
-    options["adapters"] = wanted.get("adapters")
     # one device may have been named twice, by two of its names
     devices = {device.id: device for device in map(find_accelerator, names)}.values()
-    options["draft"] = with_draft(wanted, spec)
+    wanted["draft"] = with_draft(wanted, spec)
+    options = deploy_options(wanted)
     if batch is not None and options["max_num_seqs"] is None:
         # asked for so many at once, an engine must be told to run as many
         usual = [deploy(spec, device, **options).max_num_seqs for device in devices]

@@ -8,7 +8,7 @@ from typing import Any
 from narrows.answers.base import command_line
 from narrows.answers.drafts import OLDER, with_draft
 from narrows.answers.model import model_facts
-from narrows.answers.pasted import pasted_options, read_pasted, with_experts_shared
+from narrows.answers.options import as_planned, asked_of, deploy_options, named_devices, read_model, said_of
 from narrows.answers.roofline.bounds import bounds_of
 from narrows.answers.roofline.cautions import cautions, pooled, reading, unpacked
 from narrows.answers.roofline.device import with_figures
@@ -17,9 +17,7 @@ from narrows.answers.roofline.types import Bounds, Roofline
 from narrows.deployment import whole
 from narrows.deployment.runs import weights_refused, weights_wanting
 from narrows.hardware import Accelerator, find_accelerator
-from narrows.models import ModelSpec, load_model
-from narrows.models.named import stored_as_named
-from narrows.precision.named import named_scheme
+from narrows.models import ModelSpec
 from narrows.roofline.change import Ask
 from narrows.roofline.collectives import host_decides
 from narrows.roofline.link import link_across
@@ -35,34 +33,6 @@ __all__ = ["Bounds", "Roofline", "roofline"]
 
 PROMPT, BATCH, CONTEXT = 4096, 16, 4096
 """What is asked for by itself: the chapter's load. A model whose limit is shorter takes its limit."""
-_DEFAULTS: dict[str, Any] = {
-    "tp": 1,
-    "pp": 1,
-    "ep": 1,
-    "dp": 1,
-    "engine": "vllm",
-    "dtype": "auto",
-    "kv_cache_dtype": "auto",
-}
-_DEPLOY = {
-    "engine": "engine",
-    "tensor_parallel": "tp",
-    "pipeline_parallel": "pp",
-    "expert_parallel": "ep",
-    "attention_data_parallel": "dp",
-    "dtype": "dtype",
-    "kv_cache_dtype": "kv_cache_dtype",
-    "max_length": "max_len",
-    "max_num_seqs": "max_num_seqs",
-    "max_num_batched_tokens": "max_num_batched_tokens",
-    "utilization": "gpu_memory_utilization",
-    "enforce_eager": "enforce_eager",
-    "quantization": "quantization",
-    "device_memory": "memory",
-    "cpu_offload_gb": "cpu_offload_gb",
-    "draft": "draft",
-}
-"""Parameters of `deploy` → options of `roofline`."""
 
 
 def roofline(
@@ -116,57 +86,18 @@ def roofline(
     >>> roofline("llama-2-7b", gpu="l40s", prompt=4096, batch=16, context=4096).phases.decode.bound
     'memory bandwidth'
     """
-    asked: dict[str, Any] = {
-        "prompt": prompt,
-        "batch": batch,
-        "context": context,
-        "tp": tp,
-        "pp": pp,
-        "ep": ep,
-        "dp": dp,
-        "engine": engine,
-        "dtype": dtype,
-        "kv_cache_dtype": kv_cache_dtype,
-        "quantization": quantization,
-        "precision": [precision] if isinstance(precision, str) else list(precision),
-        "max_len": max_len,
-        "max_num_seqs": max_num_seqs,
-        "max_num_batched_tokens": max_num_batched_tokens,
-        "gpu_memory_utilization": gpu_memory_utilization,
-        "enforce_eager": enforce_eager,
-        "memory": memory,
-        "peak": [peak] if isinstance(peak, str) else list(peak),
-        "bandwidth": bandwidth,
-        "cloud": cloud,
-        "sweep": sweep,
-        "operator": operator,
-        "generations": generations,
-        "naive_attention": naive_attention,
-        "assume": assume,
-        "cpu_offload_gb": cpu_offload_gb,
-        "speculative_config": speculative_config,
-    }
-    said = {name: value for name, value in asked.items() if value not in (_DEFAULTS.get(name), False, [])}
-    names = [gpu] if isinstance(gpu, str) else list(gpu)
-    if not names:
-        raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
-    command = command_line("roofline", model if isinstance(model, str) else model.name, gpu=names, **said)
+    asked = asked_of(locals())
+    for several in ("precision", "peak"):
+        asked[several] = [asked[several]] if isinstance(asked[several], str) else list(asked[several])
+    names = named_devices(gpu)
+    command = command_line("roofline", model if isinstance(model, str) else model.name, gpu=names, **said_of(asked))
     notes: list[Text] = []
     points = parse_sweep(sweep) if sweep is not None else None
-    pasted = read_pasted(model) if isinstance(model, str) else None
-    if pasted is not None:
-        model = pasted.model
-        said = {**pasted_options(pasted, notes, notes), **said}
-    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
-    if pasted is not None:
-        said = {
-            name: value for name, value in with_experts_shared(said, spec, notes).items() if name in (*asked, *OLDER)
-        }
-    wanted = {**asked, **said}
+    spec, wanted, _ = read_model(model, asked, notes, notes, progress)
+    # what else a pasted command has does not bound its speed
+    wanted = {name: value for name, value in wanted.items() if name in (*asked, *OLDER)}
     wanted["draft"] = with_draft(wanted, spec)
-    if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
-        spec = stored_as_named(spec, wanted["quantization"])
-        wanted["quantization"] = None
+    spec = as_planned(spec, wanted)
     load = _load(spec, wanted)
     chosen = {device.id: device for device in map(find_accelerator, names)}
     devices = [with_figures(device, wanted["peak"], wanted["bandwidth"]) for device in chosen.values()]
@@ -231,7 +162,7 @@ def _asks(
     model: ModelSpec, devices: Sequence[Accelerator], wanted: dict[str, Any], load: Load, notes: list[Text]
 ) -> Iterator[Ask]:
     """Every device with every precision."""
-    base = {name: wanted[told] for name, told in _DEPLOY.items()}
+    base = deploy_options(wanted)
     if base["max_length"] is None:
         base["max_length"] = load.length
     elif load.length > base["max_length"]:
