@@ -18,9 +18,10 @@ from narrows.models.mixers import (
     RememberingAttention,
 )
 from narrows.models.spec import Layer
-from narrows.step.cores import Site, core
+from narrows.step.cores import core
 from narrows.step.kernels import ExpertsKernel, Kernel, MatMul, Streaming, Talk
 from narrows.step.load import Sight
+from narrows.step.site import Site
 from narrows.step.tensors import LAST, Piece, on_rank, one_use, products, vectors
 
 _FEED_FORWARD = ("mlp.", "experts.", "shared.", "shared_gate", "router", "latent.")
