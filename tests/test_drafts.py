@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from narrows import fit
-from narrows.answers.drafts import draft_of
 from narrows.answers.fit_types import Candidate
 from narrows.answers.roofline import roofline
 from narrows.deployment import Deployment, deploy
+from narrows.deployment.drafts import draft_of
 from narrows.engines.speculative import read_speculative
 from narrows.hardware import find_accelerator
 from narrows.memory import shards
