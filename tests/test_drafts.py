@@ -227,7 +227,7 @@ def test_a_head_of_another_model_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "refused"), [("vllm==0.9.1", False), ("vllm==0.13", True), ("vllm==0.25", False), ("sglang", True)]
+    ("engine", "refused"), [("vllm==0.9.1", False), ("vllm==0.13", True), ("vllm==0.25", False), ("llama.cpp", True)]
 )
 def test_versions_between_the_cores_draft_with_heads_only(engine: str, refused: bool) -> None:
     """vllm-project/vllm#31883: 0.13.0 refuses a model as a draft."""
@@ -235,7 +235,11 @@ def test_versions_between_the_cores_draft_with_heads_only(engine: str, refused: 
         assert _of(engine=engine, speculative_config=_asked(model="llama-3.2-1b")).draft is not None
         return
     with pytest.raises(BadInput, match=r"takes no model as a draft|is not known well enough"):
-        _of(engine=engine, speculative_config=_asked(model="llama-3.2-1b"))
+        _of(
+            engine=engine,
+            quantization=None if "==" in engine else "Q8_0",
+            speculative_config=_asked(model="llama-3.2-1b"),
+        )
 
 
 def test_pasted_commands_say_it_in_either_way() -> None:
@@ -279,3 +283,54 @@ def test_the_interval_is_wider_where_no_start_was_scored() -> None:
         assert each.high is not None
         widths.append(each.high - each.low)
     assert widths[1] > 2 * widths[0]
+
+
+_SGLANG = "python -m sglang.launch_server --context-length 8192 --mem-fraction-static 0.85 --model-path "
+
+
+def test_sglang_sizes_its_pool_with_a_layer_more_and_vocabulary_tables_twice() -> None:
+    """sgl-project/sglang#36452: embedding and head of the draft are released after the pool is sized."""
+    alone = fit(_SGLANG + "deepseek-ai/DeepSeek-V3 --tp 8", "h200-sxm").candidates[0]
+    one = fit(_SGLANG + "deepseek-ai/DeepSeek-V3 --tp 8 --speculative-algorithm EAGLE", "h200-sxm").candidates[0]
+    assert one.draft is not None
+    assert one.draft.method == "mtp"
+    layer = shards(_deployed("deepseek-v3", "h200-sxm", tensor_parallel=8, max_length=8192))[0].weights
+    without = deploy(load_model("deepseek-v3"), find_accelerator("h200-sxm"), tensor_parallel=8, max_length=8192)
+    tables = 2 * 129280 * 7168 * 2 // 8
+    assert one.draft.weights == layer - shards(without)[0].weights + tables
+    pool = alone.kv_cache_available.value - one.draft.weights
+    assert one.kv_tokens == pytest.approx(pool / (576 * 2 * 62), rel=1e-3)
+
+
+def test_sglang_counts_a_whole_draft_by_its_layers_whatever_their_width() -> None:
+    alone = fit(_SGLANG + "llama-3.1-8b", "l40s").candidates[0]
+    one = fit(
+        _SGLANG + "llama-3.1-8b --speculative-algorithm STANDALONE --speculative-draft-model-path llama-3.2-1b "
+        "--speculative-num-steps 3",
+        "l40s",
+    ).candidates[0]
+    assert one.draft is not None
+    assert one.paged_bytes_per_sequence == alone.paged_bytes_per_sequence * 48 // 32
+    assert fit(one.serve_command, "l40s").candidates[0].terms == one.terms
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("llama-3.1-8b --speculative-algorithm MAGIC", "by 'magic' keeps on the device is not known"),
+        ("qwen3.5-35b-a3b --speculative-algorithm NEXTN", "when it drafts by mtp is not known"),
+        ("gemma-3-27b --speculative-algorithm STANDALONE --speculative-draft-model gemma-3-1b", "is not known"),
+    ],
+)
+def test_sglang_is_refused_where_its_pools_with_drafts_are_not_known(more: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        fit(_SGLANG + more, "h200-sxm")
+
+
+def test_older_sglang_and_a_share_that_nobody_stated_are_refused() -> None:
+    asked = "deepseek-ai/DeepSeek-V3 --tp 8 --speculative-algorithm NEXTN"
+    with pytest.raises(BadInput, match="beside its static share"):
+        fit("docker run lmsysorg/sglang:v0.5.9 " + _SGLANG + asked, "h200-sxm")
+    with pytest.raises(BadInput, match="give --mem-fraction-static"):
+        fit((_SGLANG + asked).replace("--mem-fraction-static 0.85", ""), "h200-sxm")
+    assert fit("sglang serve --model-path llama-3.1-8b --speculative-algorithm NGRAM", "l40s").candidates[0].draft

@@ -15,6 +15,7 @@ from narrows.deployment.split import check_experts, check_split, replicated
 from narrows.deployment.types import Deployment, Draft
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
+from narrows.engines.speculative import WEIGHTLESS
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
 from narrows.models.mixers import LatentAttention, Uncached
@@ -131,6 +132,7 @@ def deploy(
             usable if device_memory is not None else accelerator.memory_bytes,
             (tp * attention_data_parallel, pp),
             replicas=attention_data_parallel,
+            drafts=draft is not None and draft.method not in WEIGHTLESS,
             chunk=max_num_batched_tokens,
             running=max_num_seqs,
             graphs=not enforce_eager,

@@ -74,13 +74,21 @@ def drafting_layers(deployment: Deployment) -> int:
     return sum(count for _, count in draft_layers(deployment))
 
 
-def draft_notes(deployment: Deployment) -> list[Text]:
-    """What is said of drafting in the figures."""
+def draft_told(deployment: Deployment) -> list[Text]:
+    """What drafting takes, in a sentence."""
     share = draft_share(deployment)
     if share is None:
         return []
     figures = {"method": share.method, "weights": binary(share.weights)}
-    found = [_told(share, figures, deployment.max_length)]
+    return [_told(share, figures, deployment.max_length)]
+
+
+def draft_notes(deployment: Deployment) -> list[Text]:
+    """What is said of drafting in vLLM's figures."""
+    share = draft_share(deployment)
+    if share is None:
+        return []
+    found = draft_told(deployment)
     shared = deployment.engine.shares_draft_embedding and deployment.pipeline_parallel == 1
     if share.method in ("mtp", "eagle", "eagle3") and shared:
         whole = deployment.dtype.bytes_for(deployment.model.vocab * deployment.model.hidden)
