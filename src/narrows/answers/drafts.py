@@ -14,7 +14,7 @@ OLDER = ("speculative_model", "speculative_tokens", "speculative_ranks", "specul
 
 
 _STEPS = 5
-"""Steps of SGLang by itself for most models (auto_choose_speculative_params, Apache-2.0); memory hardly follows them."""
+"""Steps of SGLang by itself for most models (auto_choose_speculative_params, Apache-2.0)."""
 
 
 def with_draft(options: dict[str, Any], target: ModelSpec) -> Draft | None:

@@ -198,6 +198,8 @@ def _llama_server(deployment: Deployment, change: str, load: int) -> str:
         found += ["-ctk", keys]
     if values != "f16":
         found += ["-ctv", values, "-fa", "on"]
+    if deployment.draft is not None and deployment.draft.model is not None:
+        found += ["-md", served_name(deployment.draft.model)]
     return join([*found, "--swa-full"] if deployment.swa_full else found)
 
 

@@ -15,22 +15,23 @@ from narrows.models import ModelSpec
 from narrows.models.drafts import unquantized
 from narrows.models.spec import Layer
 from narrows.models.tensors import TensorRow
+from narrows.precision import FORMATS
 from narrows.text import BadInput, Text
 
 _VOCABULARY = ("mtp.embedding", "mtp.head")
 
 
-def check_draft(draft: Draft | None, model: ModelSpec, engine: Engine, tp: int) -> tuple[Text, ...]:
-    """What was assumed of a draft. Raises BadInput where the engine does not start with it, or nothing is known."""
+def check_draft(draft: Draft | None, model: ModelSpec, engine: Engine, tp: int, stages: int) -> tuple[Text, ...]:
+    """What was assumed of a draft, on `tp` ranks of each of so many stages.
+
+    Raises BadInput where the engine does not start with it, or nothing is known of what it keeps.
+    """
     if draft is None:
         return ()
     if engine.name == "sglang":
         return (*draft.notes, *_on_sglang(draft, model, engine))
-    if engine.name != "vllm":
-        raise BadInput(
-            "what {engine} keeps of speculative decoding is not known well enough; leave it out to see the model alone",
-            engine=engine.name,
-        )
+    if engine.name == "llama.cpp":
+        return (*draft.notes, *_on_llama(draft, stages))
     own = draft.model
     if draft.method == "draft_model" and own is not None:
         if not engine.draft_models:
@@ -55,6 +56,23 @@ def check_draft(draft: Draft | None, model: ModelSpec, engine: Engine, tp: int) 
             tp=tp,
         )
     return draft.notes
+
+
+def _on_llama(draft: Draft, stages: int) -> tuple[Text, ...]:
+    """What is said of a draft on llama.cpp; refused where it is no model of its own, or there are several devices."""
+    if draft.method in WEIGHTLESS:
+        return ()
+    if draft.method != "draft_model" or stages > 1:
+        raise BadInput(
+            "of drafts on llama.cpp narrows knows those by a model of its own (-md), on one device; leave it out to "
+            "see the model alone"
+        )
+    return (
+        Text(
+            "the draft is whole on the device, and every slot has a context of it as long as its own, in 16 bits "
+            "(llama.cpp tools/server, MIT)"
+        ),
+    )
 
 
 def _on_sglang(draft: Draft, model: ModelSpec, engine: Engine) -> tuple[Text, ...]:
@@ -94,6 +112,9 @@ def drafting(deployment: Deployment) -> Deployment:
     assert draft is not None
     own = draft.model or (unquantized(deployment.model) if draft.unquantized else deployment.model)
     changed = {"model": own, "pipeline_parallel": 1, "draft": None, "offload": 0, "adapters": None}
+    if deployment.engine.name == "llama.cpp":
+        # its own types of the cache are f16 whatever the target's are
+        changed |= {"kv": FORMATS["float16"], "kv_v": FORMATS["float16"]}
     if draft.model is not None:
         tp = draft.tensor_parallel or deployment.tensor_parallel
         changed |= {"tensor_parallel": tp, "expert_parallel": 1, "attention_data_parallel": 1}

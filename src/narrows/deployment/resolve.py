@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
+
 from narrows.deployment.cache import cache_format
 from narrows.deployment.core import core_of, one_token_each, step_of, within_step
 from narrows.deployment.draft import check_draft
@@ -90,6 +92,8 @@ def deploy(
             if given is not None:
                 raise BadInput("{flag} is no option of llama.cpp; leave it out", flag=flag)
         model = as_gguf(model, assumptions)
+        if draft is not None and draft.model is not None:
+            draft = msgspec.structs.replace(draft, model=as_gguf(draft.model, assumptions))
         only_layers_are_split(tensor_parallel)
         cache_k, cache_v = cache_types(model, kv_cache_dtype, cache_type_v, assumptions)
     elif cache_type_v is not None or swa_full:
@@ -147,7 +151,7 @@ def deploy(
         raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
     if chosen.get("chunk") is not None:
         max_num_batched_tokens = chosen.pop("chunk")
-    assumptions += check_draft(draft, model, facts, tp)
+    assumptions += check_draft(draft, model, facts, tp, pp)
     assumptions += replicated(facts, tp, attention_data_parallel)
     length = _length(model, max_length, assumptions)
     sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)

@@ -40,6 +40,11 @@ def draft_share(deployment: Deployment) -> DraftShare | None:
     if draft is None:
         return None
     length, bits = deployment.max_length, deployment.kv.bits
+    if deployment.engine.name == "llama.cpp" and draft.model is not None:
+        from narrows.memory.llamacpp import llama_shards
+
+        (own,) = llama_shards(drafting(deployment))
+        return DraftShare(draft.method, draft.tokens, draft.model.name, own.weights, own.sequence_bytes(length), 0)
     kept = sum(count * width * row.most(length) for count, width, row in draft_cache(deployment)) * bits // 8
     return DraftShare(
         draft.method,
@@ -54,7 +59,9 @@ def draft_share(deployment: Deployment) -> DraftShare | None:
 def draft_tables(deployment: Deployment) -> int:
     """Bytes of a whole draft model's own table of cosines and sines; others are taken to share the target's."""
     draft = deployment.draft
-    return rope_bytes(drafting(deployment)) if draft is not None and draft.method == "draft_model" else 0
+    if draft is None or draft.method != "draft_model" or deployment.engine.name != "vllm":
+        return 0
+    return rope_bytes(drafting(deployment))
 
 
 def draft_buffers(deployment: Deployment) -> int:
@@ -123,6 +130,14 @@ def _told(share: DraftShare, figures: dict[str, str], length: int) -> Text:
     if not share.kv_bytes_per_sequence:
         return Text(
             "drafts by {method}: {weights} of the weights are its own; it keeps nothing of a sequence", **figures
+        )
+    if not share.slots:
+        return Text(
+            "drafts by {method}: {weights} of the weights are its own, and {kv} of KV cache per sequence of {length} "
+            "tokens",
+            **figures,
+            kv=binary(share.kv_bytes_per_sequence),
+            length=length,
         )
     return Text(
         "drafts by {method}: {weights} of the weights are its own, and {kv} of KV cache per sequence of {length} "
