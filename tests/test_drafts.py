@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from narrows import fit
-from narrows.answers.drafts import draft_of
 from narrows.answers.fit_types import Candidate
 from narrows.answers.roofline import roofline
 from narrows.deployment import Deployment, deploy
+from narrows.deployment.drafts import draft_of
+from narrows.engines.llamacpp_command import read_llama_command
 from narrows.engines.speculative import read_speculative
 from narrows.hardware import find_accelerator
 from narrows.memory import shards
@@ -226,16 +227,18 @@ def test_a_head_of_another_model_is_refused(tmp_path: Path) -> None:
         read_head(latent, "eagle3", load_model("llama-3.1-8b"), "head")
 
 
-@pytest.mark.parametrize(
-    ("engine", "refused"), [("vllm==0.9.1", False), ("vllm==0.13", True), ("vllm==0.25", False), ("sglang", True)]
-)
+@pytest.mark.parametrize(("engine", "refused"), [("vllm==0.9.1", False), ("vllm==0.13", True), ("vllm==0.25", False)])
 def test_versions_between_the_cores_draft_with_heads_only(engine: str, refused: bool) -> None:
     """vllm-project/vllm#31883: 0.13.0 refuses a model as a draft."""
     if not refused:
         assert _of(engine=engine, speculative_config=_asked(model="llama-3.2-1b")).draft is not None
         return
-    with pytest.raises(BadInput, match=r"takes no model as a draft|is not known well enough"):
-        _of(engine=engine, speculative_config=_asked(model="llama-3.2-1b"))
+    with pytest.raises(BadInput, match="takes no model as a draft"):
+        _of(
+            engine=engine,
+            quantization=None if "==" in engine else "Q8_0",
+            speculative_config=_asked(model="llama-3.2-1b"),
+        )
 
 
 def test_pasted_commands_say_it_in_either_way() -> None:
@@ -279,3 +282,87 @@ def test_the_interval_is_wider_where_no_start_was_scored() -> None:
         assert each.high is not None
         widths.append(each.high - each.low)
     assert widths[1] > 2 * widths[0]
+
+
+_SGLANG = "python -m sglang.launch_server --context-length 8192 --mem-fraction-static 0.85 --model-path "
+
+
+def test_sglang_sizes_its_pool_with_a_layer_more_and_vocabulary_tables_twice() -> None:
+    """sgl-project/sglang#36452: embedding and head of the draft are released after the pool is sized."""
+    alone = fit(_SGLANG + "deepseek-ai/DeepSeek-V3 --tp 8", "h200-sxm").candidates[0]
+    one = fit(_SGLANG + "deepseek-ai/DeepSeek-V3 --tp 8 --speculative-algorithm EAGLE", "h200-sxm").candidates[0]
+    assert one.draft is not None
+    assert one.draft.method == "mtp"
+    layer = shards(_deployed("deepseek-v3", "h200-sxm", tensor_parallel=8, max_length=8192))[0].weights
+    without = deploy(load_model("deepseek-v3"), find_accelerator("h200-sxm"), tensor_parallel=8, max_length=8192)
+    tables = 2 * 129280 * 7168 * 2 // 8
+    assert one.draft.weights == layer - shards(without)[0].weights + tables
+    pool = alone.kv_cache_available.value - one.draft.weights
+    assert one.kv_tokens == pytest.approx(pool / (576 * 2 * 62), rel=1e-3)
+
+
+def test_sglang_counts_a_whole_draft_by_its_layers_whatever_their_width() -> None:
+    alone = fit(_SGLANG + "llama-3.1-8b", "l40s").candidates[0]
+    one = fit(
+        _SGLANG + "llama-3.1-8b --speculative-algorithm STANDALONE --speculative-draft-model-path llama-3.2-1b "
+        "--speculative-num-steps 3",
+        "l40s",
+    ).candidates[0]
+    assert one.draft is not None
+    assert one.paged_bytes_per_sequence == alone.paged_bytes_per_sequence * 48 // 32
+    assert fit(one.serve_command, "l40s").candidates[0].terms == one.terms
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("llama-3.1-8b --speculative-algorithm MAGIC", "by 'magic' keeps on the device is not known"),
+        ("qwen3.5-35b-a3b --speculative-algorithm NEXTN", "when it drafts by mtp is not known"),
+        ("gemma-3-27b --speculative-algorithm STANDALONE --speculative-draft-model gemma-3-1b", "is not known"),
+    ],
+)
+def test_sglang_is_refused_where_its_pools_with_drafts_are_not_known(more: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        fit(_SGLANG + more, "h200-sxm")
+
+
+def test_older_sglang_and_a_share_that_nobody_stated_are_refused() -> None:
+    asked = "deepseek-ai/DeepSeek-V3 --tp 8 --speculative-algorithm NEXTN"
+    with pytest.raises(BadInput, match="beside its static share"):
+        fit("docker run lmsysorg/sglang:v0.5.9 " + _SGLANG + asked, "h200-sxm")
+    with pytest.raises(BadInput, match="give --mem-fraction-static"):
+        fit((_SGLANG + asked).replace("--mem-fraction-static 0.85", ""), "h200-sxm")
+    assert fit("sglang serve --model-path llama-3.1-8b --speculative-algorithm NGRAM", "l40s").candidates[0].draft
+
+
+def test_llama_cpp_gives_every_slot_a_context_of_the_draft_in_16_bits() -> None:
+    options: dict[str, Any] = {"engine": "llama.cpp", "quantization": "Q4_K_M", "batch": 4, "kv_cache_dtype": "q8_0"}
+    alone, one = _of(**options), _of(**options, speculative_config=_asked(model="llama-3.2-1b"))
+    draft = _of("llama-3.2-1b", engine="llama.cpp", batch=4)
+    assert one.draft is not None
+    assert one.draft.weights == draft.terms.weights == one.terms.weights - alone.terms.weights
+    assert one.terms.kv_cache - alone.terms.kv_cache == draft.terms.kv_cache == 4 * 8192 * 2 * 16 * 8 * 64 * 2
+    assert one.terms.activations - alone.terms.activations == draft.terms.activations
+    assert one.serve_command.endswith("-md Llama-3.2-1B-BF16.gguf")
+    terms = one.terms
+    parts = (terms.weights, terms.kv_cache, terms.state, terms.activations, terms.graphs, terms.runtime)
+    assert sum(parts) + terms.unclaimed + terms.free == terms.usable
+
+
+def test_drafts_of_llama_cpp_that_are_not_known_are_refused() -> None:
+    options: dict[str, Any] = {"engine": "llama.cpp", "quantization": "Q4_K_M"}
+    for more in ({"pp": 2}, {"model": "deepseek-v3"}):
+        method = {"method": "mtp"} if "model" in more else {"model": "llama-3.2-1b"}
+        with pytest.raises(BadInput, match="on one device"):
+            _of(**options, **more, speculative_config=_asked(**method))
+    with pytest.raises(BadInput, match="which narrows does not model for llama"):
+        fit("llama-server -m a.gguf -md b.gguf -cd 4096", "l40s")
+
+
+def test_a_pasted_command_of_llama_cpp_names_its_draft() -> None:
+    found = read_llama_command("llama-server -m a.gguf -md b.gguf --draft-max 8 -c 8192")
+    assert found.options["speculative_config"] == {
+        "method": "draft_model",
+        "model": "b.gguf",
+        "num_speculative_tokens": 8,
+    }

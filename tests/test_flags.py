@@ -59,8 +59,10 @@ def test_sglang_reads_beginnings_too() -> None:
     found = read_sglang_command("python -m sglang.launch_server --model m --tensor 4 --mem_frac 0.8 --chunked 4096")
     assert (found.options["tp"], found.options["gpu_memory_utilization"]) == (4, 0.8)
     assert found.options["max_num_batched_tokens"] == 4096
+    drafted = read_sglang_command("python -m sglang.launch_server --model m --speculative-algo EAGLE")
+    assert drafted.options["speculative_algorithm"] == "EAGLE"
     with pytest.raises(BadInput, match="changes what SGLang keeps"):
-        read_sglang_command("python -m sglang.launch_server --model m --speculative-algo EAGLE")
+        read_sglang_command("python -m sglang.launch_server --model m --swa-full-tokens-ratio 0.5")
 
 
 def test_a_flag_that_is_not_read_and_may_change_memory_is_said_first() -> None:

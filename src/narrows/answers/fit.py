@@ -256,6 +256,6 @@ def _graphs(kept: Reserve) -> Quantity:
 def _log(deployment: Deployment, room: Capacity) -> tuple[str, ...]:
     if deployment.engine.name != "sglang":
         return ()
-    from narrows.memory.sglang import log_lines
+    from narrows.memory.sglang_log import log_lines
 
     return log_lines(deployment, room.pages, room.pool)

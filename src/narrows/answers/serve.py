@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.deployment import Deployment
 from narrows.deployment.cache import cache_flag
+from narrows.engines.speculative import SGLANG_ALGORITHMS
 from narrows.models import ModelSpec
 from narrows.precision.per_tensor import PerTensor
 
@@ -101,6 +102,19 @@ _SGLANG_FLAGS = {
 """Flags of a mend → flags of SGLang."""
 
 
+def _sglang_draft(deployment: Deployment) -> dict[str, str | None]:
+    """What drafts, in SGLang's flags."""
+    draft = deployment.draft
+    if draft is None:
+        return {}
+    named = {method: algorithm for algorithm, method in SGLANG_ALGORITHMS.items()}
+    return {
+        "--speculative-algorithm": named.get(draft.method, draft.method),
+        "--speculative-draft-model-path": draft.model.name if draft.model is not None else None,
+        "--speculative-num-steps": str(draft.tokens),
+    }
+
+
 def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: EngineCommand | None, change: str) -> str:
     """`python -m sglang.launch_server …`, or the pasted command, with the change of a mend."""
     from shlex import join
@@ -129,6 +143,7 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
         "--kv-cache-dtype": cache_flag(deployment, options["kv_cache_dtype"]),
         "--quantization": options["quantization"],
         "--disable-cuda-graph": "" if options["enforce_eager"] else None,
+        **_sglang_draft(deployment),
     }
     values.update(changes)
     found = ["python", "-m", "sglang.launch_server"]
@@ -183,6 +198,8 @@ def _llama_server(deployment: Deployment, change: str, load: int) -> str:
         found += ["-ctk", keys]
     if values != "f16":
         found += ["-ctv", values, "-fa", "on"]
+    if deployment.draft is not None and deployment.draft.model is not None:
+        found += ["-md", served_name(deployment.draft.model)]
     return join([*found, "--swa-full"] if deployment.swa_full else found)
 
 

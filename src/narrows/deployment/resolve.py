@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
+
 from narrows.deployment.adapters import check_rank
 from narrows.deployment.cache import cache_format
 from narrows.deployment.core import core_of, one_token_each, step_of, within_step
@@ -16,6 +18,7 @@ from narrows.deployment.split import check_experts, check_split, replicated
 from narrows.deployment.types import Deployment, Draft
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
+from narrows.engines.speculative import WEIGHTLESS
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
 from narrows.models.mixers import LatentAttention, Uncached
@@ -90,6 +93,8 @@ def deploy(
             if given is not None:
                 raise BadInput("{flag} is no option of llama.cpp; leave it out", flag=flag)
         model = as_gguf(model, assumptions)
+        if draft is not None and draft.model is not None:
+            draft = msgspec.structs.replace(draft, model=as_gguf(draft.model, assumptions))
         only_layers_are_split(tensor_parallel)
         cache_k, cache_v = cache_types(model, kv_cache_dtype, cache_type_v, assumptions)
     elif cache_type_v is not None or swa_full:
@@ -132,6 +137,7 @@ def deploy(
             usable if device_memory is not None else accelerator.memory_bytes,
             (tp * attention_data_parallel, pp),
             replicas=attention_data_parallel,
+            drafts=draft is not None and draft.method not in WEIGHTLESS,
             chunk=max_num_batched_tokens,
             running=max_num_seqs,
             graphs=not enforce_eager,
@@ -147,7 +153,7 @@ def deploy(
     check_rank(facts, adapters)
     if chosen.get("chunk") is not None:
         max_num_batched_tokens = chosen.pop("chunk")
-    assumptions += check_draft(draft, model, facts, tp)
+    assumptions += check_draft(draft, model, facts, tp, pp)
     assumptions += replicated(facts, tp, attention_data_parallel)
     length = _length(model, max_length, assumptions)
     sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)

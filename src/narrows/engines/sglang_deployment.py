@@ -24,6 +24,7 @@ def resolved(
     ranks: tuple[int, int],
     *,
     replicas: int,
+    drafts: bool,
     chunk: int | None,
     running: int | None,
     graphs: bool,
@@ -37,7 +38,8 @@ def resolved(
     """(the engine with its share for this deployment, its scheduler's defaults, fields of the deployment).
 
     memory: bytes of a device as its driver states them, by which SGLang chooses. ranks: (of tensor parallelism, with
-    all replicas of attention, stages). replicas: of attention, which share out the tokens of a prefill step.
+    all replicas of attention, stages). replicas: of attention, which share out the tokens of a prefill step. drafts:
+    whether anything drafts.
     """
     if accelerator.is_cpu:
         raise BadInput("narrows knows SGLang's memory on GPUs only; name one with --gpu")
@@ -64,6 +66,11 @@ def resolved(
         if replicas > 1:
             raise BadInput(
                 "what share of the memory SGLang takes by itself with --enable-dp-attention is not known; give "
+                "--mem-fraction-static with the value that its log prints"
+            )
+        if drafts:
+            raise BadInput(
+                "what share of the memory SGLang takes by itself when it drafts is not known; give "
                 "--mem-fraction-static with the value that its log prints"
             )
         if found.fraction <= 0:

@@ -30,10 +30,26 @@ class Speculative(msgspec.Struct, frozen=True):
     asked: str = ""
 
 
+SGLANG_ALGORITHMS = {
+    "EAGLE": "eagle",
+    "EAGLE3": "eagle3",
+    "NEXTN": "mtp",
+    "STANDALONE": "draft_model",
+    "NGRAM": "ngram",
+}
+"""SGLang's --speculative-algorithm → methods."""
+
+
 def read_speculative(
-    given: str | dict[str, Any], *, model: str | None = None, tokens: int | None = None, ranks: int | None = None
+    given: str | dict[str, Any],
+    *,
+    model: str | None = None,
+    tokens: int | None = None,
+    ranks: int | None = None,
+    algorithm: str | None = None,
 ) -> Speculative:
     """The value of --speculative-config, a JSON object. model, tokens, ranks: of older flags of their own.
+    algorithm: of SGLang, whose EAGLE without a model is by prediction layers.
 
     A method that is not named follows from the draft's name, as vLLM's SpeculativeConfig (Apache-2.0) has it. Raises
     BadInput for a method whose memory is not known.
@@ -53,6 +69,10 @@ def read_speculative(
     named = config.get("model", model)
     if named is not None and (not isinstance(named, str) or not named.strip()):
         raise BadInput("'{field}' of the speculative config is no name", field="model")
+    if algorithm is not None:
+        config["method"] = (
+            "mtp" if algorithm == "EAGLE" and named is None else SGLANG_ALGORITHMS.get(algorithm, algorithm)
+        )
     method = _method(config.get("method"), named)
     return Speculative(
         method,

@@ -40,6 +40,11 @@ def draft_share(deployment: Deployment) -> DraftShare | None:
     if draft is None:
         return None
     length, bits = deployment.max_length, deployment.kv.bits
+    if deployment.engine.name == "llama.cpp" and draft.model is not None:
+        from narrows.memory.llamacpp import llama_shards
+
+        (own,) = llama_shards(drafting(deployment))
+        return DraftShare(draft.method, draft.tokens, draft.model.name, own.weights, own.sequence_bytes(length), 0)
     kept = sum(count * width * row.most(length) for count, width, row in draft_cache(deployment)) * bits // 8
     return DraftShare(
         draft.method,
@@ -54,7 +59,9 @@ def draft_share(deployment: Deployment) -> DraftShare | None:
 def draft_tables(deployment: Deployment) -> int:
     """Bytes of a whole draft model's own table of cosines and sines; others are taken to share the target's."""
     draft = deployment.draft
-    return rope_bytes(drafting(deployment)) if draft is not None and draft.method == "draft_model" else 0
+    if draft is None or draft.method != "draft_model" or deployment.engine.name != "vllm":
+        return 0
+    return rope_bytes(drafting(deployment))
 
 
 def draft_buffers(deployment: Deployment) -> int:
@@ -74,13 +81,21 @@ def drafting_layers(deployment: Deployment) -> int:
     return sum(count for _, count in draft_layers(deployment))
 
 
-def draft_notes(deployment: Deployment) -> list[Text]:
-    """What is said of drafting in the figures."""
+def draft_told(deployment: Deployment) -> list[Text]:
+    """What drafting takes, in a sentence."""
     share = draft_share(deployment)
     if share is None:
         return []
     figures = {"method": share.method, "weights": binary(share.weights)}
-    found = [_told(share, figures, deployment.max_length)]
+    return [_told(share, figures, deployment.max_length)]
+
+
+def draft_notes(deployment: Deployment) -> list[Text]:
+    """What is said of drafting in vLLM's figures."""
+    share = draft_share(deployment)
+    if share is None:
+        return []
+    found = draft_told(deployment)
     shared = deployment.engine.shares_draft_embedding and deployment.pipeline_parallel == 1
     if share.method in ("mtp", "eagle", "eagle3") and shared:
         whole = deployment.dtype.bytes_for(deployment.model.vocab * deployment.model.hidden)
@@ -115,6 +130,14 @@ def _told(share: DraftShare, figures: dict[str, str], length: int) -> Text:
     if not share.kv_bytes_per_sequence:
         return Text(
             "drafts by {method}: {weights} of the weights are its own; it keeps nothing of a sequence", **figures
+        )
+    if not share.slots:
+        return Text(
+            "drafts by {method}: {weights} of the weights are its own, and {kv} of KV cache per sequence of {length} "
+            "tokens",
+            **figures,
+            kv=binary(share.kv_bytes_per_sequence),
+            length=length,
         )
     return Text(
         "drafts by {method}: {weights} of the weights are its own, and {kv} of KV cache per sequence of {length} "
