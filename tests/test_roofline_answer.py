@@ -607,6 +607,15 @@ def test_graphs_are_prescribed_to_an_engine_without_them() -> None:
     assert any("host launches" in str(text) for text in without.assumptions)
 
 
+def test_a_prompt_that_memory_does_not_hold_is_said_though_the_batch_fits() -> None:
+    """200,000 tokens at 128 KiB are 24.4 GiB; an L40S has 24.3 beside the weights of Llama-3.1-8B."""
+    answer = roofline("llama-3.1-8b", "l40s", prompt=200_000, batch=1)
+    assert answer.fits
+    assert any("hold no prompt of 200,000 tokens" in str(text) for text in answer.cautions)
+    shorter = roofline("llama-3.1-8b", "l40s", prompt=100_000, batch=1)
+    assert not shorter.cautions
+
+
 def test_more_memory_than_the_device_has_is_said() -> None:
     more = roofline("llama-3.2-1b", "l40s", prompt=64, context=64, memory=96 * 2**30)
     assert "--memory is 96.00 GiB, and NVIDIA L40S has" in str(more.cautions[0])
