@@ -611,7 +611,7 @@ def test_a_prompt_that_memory_does_not_hold_is_said_though_the_batch_fits() -> N
     """200,000 tokens at 128 KiB are 24.4 GiB; an L40S has 24.3 beside the weights of Llama-3.1-8B."""
     answer = roofline("llama-3.1-8b", "l40s", prompt=200_000, batch=1)
     assert answer.fits
-    assert any("hold no prompt of 200,000 tokens" in str(text) for text in answer.cautions)
+    assert any("no prompt of 200,000 tokens fits on 1 × NVIDIA L40S" in str(text) for text in answer.cautions)
     shorter = roofline("llama-3.1-8b", "l40s", prompt=100_000, batch=1)
     assert not shorter.cautions
 

@@ -188,9 +188,9 @@ def roofline(
 def _unheld(asks: Sequence[Ask]) -> Iterator[Text]:
     """That the prompt by itself is more than memory holds: what is said of capacity is said of decode."""
     for ask in asks:
-        if ask.load.prompt > ask.load.context and not ask.steps.held(ask.load.prompt):
+        if ask.steps.held(ask.load.context) and not ask.steps.held(ask.load.prompt):
             yield Text(
-                "{count} × {gpu} hold no prompt of {prompt} tokens: its prefill is as if they did",
+                "no prompt of {prompt} tokens fits on {count} × {gpu}: its prefill is as if it did",
                 count=ask.deployment.count,
                 gpu=ask.deployment.accelerator.name,
                 prompt=ask.load.prompt,
