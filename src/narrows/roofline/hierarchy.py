@@ -3,8 +3,8 @@
 The traffic of a matrix product in tiles is that of the classical blocked product: at a level whose tile of the output
 is a × b, every row of the left and every column of the right factor is read once per tile that needs it,
 m·k·⌈n/b⌉ + k·n·⌈m/a⌉ elements; the output is written once. What goes to or from device memory passes the levels
-within, so that these never move less. (Williams, Waterman, Patterson 2009 draw one roof; Ilic, Pratas, Sousa 2014 one per
-level, which is what is computed here.)
+within, so that these never move less. (Williams, Waterman, Patterson 2009 draw one roof; Ilic, Pratas, Sousa 2014 one
+per level, which is what is computed here.)
 """
 
 from __future__ import annotations
