@@ -65,6 +65,12 @@ def test_times_add_up(model: str) -> None:
         assert phase.bound == max(phase.shares, key=lambda cause: phase.shares[cause])
 
 
+def test_one_token_is_no_tokens() -> None:
+    assert str(roofline("llama-3.1-8b", "l40s", prompt=1, batch=1)).startswith(
+        "meta-llama/Llama-3.1-8B: prefill of one token, decode of 1 × 4,096 tokens"
+    )
+
+
 def test_a_window_is_told_from_full_attention_by_what_each_query_sees() -> None:
     """Window 128 over 4,096 tokens: (1 + … + 127 + 3,969 × 128) ÷ 4,096 = 126 keys for each query."""
     rows = [row for row in roofline("gpt-oss-20b", "h100-sxm").operators if row.name == "attention.core"]
