@@ -65,6 +65,12 @@ def test_times_add_up(model: str) -> None:
         assert phase.bound == max(phase.shares, key=lambda cause: phase.shares[cause])
 
 
+def test_one_token_is_no_tokens() -> None:
+    assert str(roofline("llama-3.1-8b", "l40s", prompt=1, batch=1)).startswith(
+        "meta-llama/Llama-3.1-8B: prefill of one token, decode of 1 × 4,096 tokens"
+    )
+
+
 def test_a_window_is_told_from_full_attention_by_what_each_query_sees() -> None:
     """Window 128 over 4,096 tokens: (1 + … + 127 + 3,969 × 128) ÷ 4,096 = 126 keys for each query."""
     rows = [row for row in roofline("gpt-oss-20b", "h100-sxm").operators if row.name == "attention.core"]
@@ -605,6 +611,15 @@ def test_graphs_are_prescribed_to_an_engine_without_them() -> None:
         roofline("llama-3.2-1b", "h100-sxm", batch=1, context=512).phases.decode.time.value
     )
     assert any("host launches" in str(text) for text in without.assumptions)
+
+
+def test_a_prompt_that_memory_does_not_hold_is_said_though_the_batch_fits() -> None:
+    """200,000 tokens at 128 KiB are 24.4 GiB; an L40S has 24.3 beside the weights of Llama-3.1-8B."""
+    answer = roofline("llama-3.1-8b", "l40s", prompt=200_000, batch=1)
+    assert answer.fits
+    assert any("no prompt of 200,000 tokens fits on 1 × NVIDIA L40S" in str(text) for text in answer.cautions)
+    shorter = roofline("llama-3.1-8b", "l40s", prompt=100_000, batch=1)
+    assert not shorter.cautions
 
 
 def test_more_memory_than_the_device_has_is_said() -> None:

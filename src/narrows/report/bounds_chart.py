@@ -15,11 +15,10 @@ from narrows.report.i18n import _
 from narrows.report.memory_wall_chart import wall_chart
 from narrows.report.roofline_extras import wall
 from narrows.report.roofline_step_chart import WIDTH, step_chart
-from narrows.report.roofline_words import short
+from narrows.report.roofline_words import headline, short
 from narrows.report.spending_chart import spending_chart, spending_note
 from narrows.report.sweep_chart import sweep_chart, sweep_title
 from narrows.report.words import word
-from narrows.units import count
 
 _SMALL = 11.5
 
@@ -47,25 +46,12 @@ def bounds_chart(answer: Roofline) -> Any:
     finding = spending_note(answer) if several else _verdict(first)
     title = alt.TitleParams(
         text=wrapped(finding, 18, WIDTH + 40),
-        subtitle=_headline(answer),
+        subtitle=headline(answer, label(answer.model.name, 60)),
         fontSize=18,
         lineHeight=23,
         subtitleFontSize=13,
     )
     return themed(alt.vconcat(*panels, spacing=30, title=title).resolve_scale(color="independent", shape="independent"))
-
-
-def _headline(answer: Roofline) -> str:
-    if not answer.generates:
-        return _("{name}: prefill of {prompt} tokens").format(
-            name=label(answer.model.name, 60), prompt=count(answer.prompt)
-        )
-    return _("{name}: prefill of {prompt} tokens, decode of {batch} × {context} tokens").format(
-        name=label(answer.model.name, 60),
-        prompt=count(answer.prompt),
-        batch=count(answer.batch),
-        context=count(answer.context),
-    )
 
 
 def _verdict(one: Bounds) -> str:

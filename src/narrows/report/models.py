@@ -35,7 +35,7 @@ def models_report(answer: ModelList) -> list[Part]:
             parameters(one.active_parameters) if one.active_parameters != one.unique_parameters else "",
             decimal(one.checkpoint_bytes),
             _stored(one.dtype, one.quantization),
-            count(one.max_length) if one.max_length else "?",
+            count(one.max_length) if one.max_length else "–",
             binary(one.kv_bytes_per_token, 1),
             binary(one.state_bytes_per_sequence, 1) if one.state_bytes_per_sequence else "",
         )
@@ -60,7 +60,7 @@ def model_report(answer: ModelDetail) -> list[Part]:
             f" ({_stored(answer.dtype, answer.quantization)})",
         ),
         *_read_from(answer),
-        (_("longest sequence"), count(answer.max_length) if answer.max_length else "?"),
+        (_("longest sequence"), count(answer.max_length) if answer.max_length else _("not stated")),
         (_("vocabulary × hidden size"), f"{count(answer.vocab)} × {count(answer.hidden)}"),
         (_("head"), _("tied to the embedding") if answer.head_tied else _("its own")),
     ]

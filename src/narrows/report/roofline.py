@@ -8,7 +8,17 @@ from narrows.answers.roofline.types import Bounds, OperatorRow, Phase, Roofline,
 from narrows.report.console import Bars, Column, Paragraph, Part, Segment, Table
 from narrows.report.i18n import _, say
 from narrows.report.roofline_extras import generations, hierarchy, naive, sweep
-from narrows.report.roofline_words import SMALL, SPENT, bound_word, kind_word, label, least, phase_word, spent_word
+from narrows.report.roofline_words import (
+    SMALL,
+    SPENT,
+    bound_word,
+    headline,
+    kind_word,
+    label,
+    least,
+    phase_word,
+    spent_word,
+)
 from narrows.report.words import word
 from narrows.roofline.prescriptions import Prescription
 from narrows.roofline.timed import Cause
@@ -21,7 +31,7 @@ def roofline_report(answer: Roofline) -> list[Part]:
     """All parts, in the order a person asks: what bounds it, on what does time go, where does it turn, what helps."""
     candidates = answer.candidates
     first = candidates[0]
-    parts: list[Part] = [Paragraph(_headline(answer), "heading")]
+    parts: list[Part] = [Paragraph(headline(answer, answer.model.name), "heading")]
     parts += [Paragraph(say(text), "bad") for text in answer.cautions]
     for one in candidates:
         if len(candidates) > 1:
@@ -52,17 +62,6 @@ def roofline_report(answer: Roofline) -> list[Part]:
         shown = "; ".join(f"{one.instance} {usd(one.usd_per_hour or 0)} ({one.price_as_of})" for one in priced.values())
         parts.append(Paragraph("· " + _("price per hour, on demand: {instances}").format(instances=shown), "dim"))
     return parts
-
-
-def _headline(answer: Roofline) -> str:
-    if not answer.generates:
-        return _("{name}: prefill of {prompt} tokens").format(name=answer.model.name, prompt=count(answer.prompt))
-    return _("{name}: prefill of {prompt} tokens, decode of {batch} × {context} tokens").format(
-        name=answer.model.name,
-        prompt=count(answer.prompt),
-        batch=count(answer.batch),
-        context=count(answer.context),
-    )
 
 
 def _verdicts(one: Bounds) -> list[Part]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from narrows.answers.roofline.types import Bounds, Spending
+from narrows.answers.roofline.types import Bounds, Roofline, Spending
 from narrows.report.charts import label as cut
 from narrows.report.i18n import _
 from narrows.roofline.timed import Cause
+from narrows.units import count
 
 SPENT: tuple[Spending, ...] = ("weights", "kv_cache", "state", "activations", "compute", "interconnect", "overhead")
 """In the order of bars."""
@@ -51,6 +52,20 @@ def bound_word(cause: Cause) -> str:
         "interconnect": _("interconnect"),
         "overhead": _("overhead"),
     }[cause]
+
+
+def headline(answer: Roofline, name: str) -> str:
+    """What was asked: the model and the load of both phases, or of the one it has."""
+    figures = {"name": name, "prompt": count(answer.prompt)}
+    if not answer.generates:
+        one = _("{name}: prefill of one token")
+        return (one if answer.prompt == 1 else _("{name}: prefill of {prompt} tokens")).format(**figures)
+    text = (
+        _("{name}: prefill of one token, decode of {batch} × {context} tokens")
+        if answer.prompt == 1
+        else _("{name}: prefill of {prompt} tokens, decode of {batch} × {context} tokens")
+    )
+    return text.format(batch=count(answer.batch), context=count(answer.context), **figures)
 
 
 def label(one: Bounds) -> str:

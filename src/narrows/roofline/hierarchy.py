@@ -2,8 +2,9 @@
 
 The traffic of a matrix product in tiles is that of the classical blocked product: at a level whose tile of the output
 is a × b, every row of the left and every column of the right factor is read once per tile that needs it,
-m·k·⌈n/b⌉ + k·n·⌈m/a⌉ elements. (Williams, Waterman, Patterson 2009 draw one roof; Ilic, Pratas, Sousa 2014 one per
-level, which is what is computed here.)
+m·k·⌈n/b⌉ + k·n·⌈m/a⌉ elements; the output is written once. What goes to or from device memory passes the levels
+within, so that these never move less. (Williams, Waterman, Patterson 2009 draw one roof; Ilic, Pratas, Sousa 2014 one
+per level, which is what is computed here.)
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def levels(operator: Operator, device: Accelerator) -> tuple[Level, ...]:
     found = _traffic(operator)
     if found is not None:
         ticks = clock(device)
-        for name, (size, text), wide in zip(("L2", "on-chip"), found, (_L2, _BANKS), strict=True):
+        for name, (read, text), wide in zip(("L2", "on-chip"), found, (_L2, _BANKS), strict=True):
+            size = max(read + operator.writes, operator.bytes)
             bandwidth = ticks * wide * (device.sm_count or 0) if ticks is not None else None
             inner.append(
                 Level(
@@ -109,7 +111,7 @@ def levels(operator: Operator, device: Accelerator) -> tuple[Level, ...]:
 
 
 def _traffic(operator: Operator) -> tuple[tuple[int, Text], tuple[int, Text]] | None:
-    """Bytes through L2 and through on-chip memory, and how they were counted; None where there is no reuse to show."""
+    """Bytes read through L2 and on-chip memory, and how they were counted; None where there is no reuse to show."""
     shape = operator.shape
     if isinstance(shape, Gemm):
         sizes = [(shape.m, shape.k, shape.n, shape.copies)]
@@ -129,7 +131,7 @@ def _traffic(operator: Operator) -> tuple[tuple[int, Text], tuple[int, Text]] | 
             for m, k, n, copies in sizes
         )
         text = Text(
-            "m·k·⌈n/{wide}⌉ + k·n·⌈m/{high}⌉: a {unit} keeps {high} × {wide} of the output",
+            "m·k·⌈n/{wide}⌉ + k·n·⌈m/{high}⌉, and outputs once: a {unit} keeps {high} × {wide} of these",
             wide=wide,
             high=high,
             unit=name,

@@ -194,11 +194,19 @@ def _decode_compute(steps: Served, load: Load) -> TurningPoint:
         last = linears(MOST_BATCH)
         moved = sum(one.operator.count * one.operator.bytes for one in last)
         done = sum(one.operator.count * one.operator.flops for one in last)
-        text = Text(
-            "the linear layers of decode stay memory-bandwidth-bound: even {batch} sequences give them {intensity} "
-            "FLOP/B",
-            batch=MOST_BATCH,
-            intensity=f"{done / moved:.0f}" if moved else "0",
+        figures = {"batch": MOST_BATCH, "intensity": f"{done / moved:.0f}" if moved else "0"}
+        text = (
+            Text(
+                "the linear layers of decode stay memory-bandwidth-bound: with {batch} sequences they have {intensity} "
+                "FLOP/B, but reach a smaller share of the bandwidth than of the peak",
+                **figures,
+            )
+            if peaks is not None
+            else Text(
+                "the linear layers of decode stay memory-bandwidth-bound: even {batch} sequences give them {intensity} "
+                "FLOP/B",
+                **figures,
+            )
         )
         return TurningPoint("decode_compute", "batch", None, text, peaks)
     most = steps.held(load.context)

@@ -130,10 +130,26 @@ def roofline(
         **{name: getattr(found[0], name) for name in Bounds.__struct_fields__},
         others=tuple(found[1:]),
         generations=walls,
-        cautions=(*_unsized(devices, wanted["memory"]), *cautions(spec, [ask.deployment for ask in asks])),
+        cautions=(
+            *_unsized(devices, wanted["memory"]),
+            *cautions(spec, [ask.deployment for ask in asks]),
+            *dict.fromkeys(_unheld(asks)),
+        ),
         assumptions=_assumptions(spec, asks, notes),
         sources=_sources(spec, asks, found),
     )
+
+
+def _unheld(asks: Sequence[Ask]) -> Iterator[Text]:
+    """That the prompt by itself is more than memory holds: what is said of capacity is said of decode."""
+    for ask in asks:
+        if ask.steps.held(ask.load.context) and not ask.steps.held(ask.load.prompt):
+            yield Text(
+                "no prompt of {prompt} tokens fits on {count} × {gpu}: its prefill is as if it did",
+                count=ask.deployment.count,
+                gpu=ask.deployment.accelerator.name,
+                prompt=ask.load.prompt,
+            )
 
 
 def _unsized(devices: Sequence[Accelerator], memory: int | None) -> Iterator[Text]:

@@ -12,6 +12,7 @@ from narrows.roofline.phases import PhaseTime, main_precision
 from narrows.roofline.timed import Cause, Timed
 from narrows.step import AttentionShape, Collective, Elementwise, Experts, Gemm, Scan, Shape
 from narrows.step.operators import Phase as PhaseName
+from narrows.units import decimal
 
 
 def predicted(value: float, unit: str, low: float, high: float) -> Quantity:
@@ -175,4 +176,4 @@ def shape_text(shape: Shape) -> str:
     if isinstance(shape, Elementwise):
         return f"[{shape.rows}, {shape.width}]"
     assert isinstance(shape, Collective)
-    return f"{shape.ranks} × {shape.message} B"
+    return f"{shape.ranks} × {decimal(shape.message)}"
