@@ -29,8 +29,8 @@ def read_deepseek_vl_v2(c: Fields) -> ModelSpec:
     width = vision.nested("width") if isinstance(vision.raw("width"), dict) else Fields({})
     if not (width.has(_CLIP) and width.has(_SAM)):
         raise BadInput(
-            "of model_type 'deepseek_vl_v2', narrows reads DeepSeek-VL2, and DeepSeek-OCR, which has the encoders {clip} "
-            "and {sam}; the encoders of this model are not read yet",
+            "of model_type 'deepseek_vl_v2', narrows reads DeepSeek-VL2, and DeepSeek-OCR, which has the encoders "
+            "{clip} and {sam}; the encoders of this model are not read yet",
             clip=_CLIP,
             sam=_SAM,
         )
