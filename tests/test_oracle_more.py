@@ -172,3 +172,34 @@ def test_minimax_m3_is_quantized_as_its_file_lists_by_its_own_names() -> None:
     matrix = 64 * 32
     assert plain.checkpoint_bytes() - mixed.checkpoint_bytes() == 12 * (matrix * 2 - matrix // 2 - matrix // 16 - 8)
     assert told(mixed) == []
+
+
+STEP3: dict[str, Any] = {
+    "model_type": "step3_vl",
+    "torch_dtype": "bfloat16",
+    "text_config": {
+        "model_type": "step3_text",
+        "hidden_size": 7168,
+        "intermediate_size": 18432,
+        "num_attention_heads": 64,
+        "num_attention_groups": 1,
+        "num_hidden_layers": 61,
+        "max_seq_len": 65536,
+        "vocab_size": 128815,
+        "moe_num_experts": 48,
+        "moe_top_k": 3,
+        "moe_intermediate_size": 5120,
+        "share_expert_dim": 5120,
+        "share_q_dim": 2048,
+        "head_dim": 256,
+        "moe_layers_enum": ",".join(str(i) for i in range(4, 60)),
+    },
+    "vision_config": {"hidden_size": 1792, "num_hidden_layers": 63, "intermediate_size": 15360, "image_size": 728},
+}
+
+
+def test_step3_has_the_parameters_of_its_published_file_and_keeps_one_head_of_keys_and_values() -> None:
+    spec = read_config(STEP3, name="step3")
+    # the total that the published files' headers count
+    assert spec.unique_parameters() == 320_969_912_832
+    assert spec.cache_elements(1) == 61 * 2 * 256
