@@ -22,8 +22,7 @@ AS_THEY_ARE = """
     nvidia/Llama-3_3-Nemotron-Super-49B-v1 nvidia/MiniMax-M2.5-NVFP4
     nvidia/MiniMax-M2.7-NVFP4 nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8
     nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4 nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-NVFP4
-    zai-org/GLM-5.2 zai-org/GLM-5.3
-    tiiuae/falcon-180B-chat Qwen/Qwen-72B Qwen/Qwen-1_8B
+    zai-org/GLM-5.2 zai-org/GLM-5.3 tiiuae/falcon-180B-chat Qwen/Qwen-72B Qwen/Qwen-1_8B
     baichuan-inc/Baichuan-7B internlm/internlm-chat-7b internlm/internlm2-7b google/gemma-2-2b-jpn-it
     llava-hf/llava-1.5-7b-hf CohereForAI/aya-23-8B deepseek-ai/deepseek-moe-16b-base allenai/OLMo-2-1124-7B
     allenai/OLMo-2-1124-13B microsoft/Phi-3.5-vision-instruct

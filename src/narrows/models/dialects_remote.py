@@ -115,6 +115,14 @@ _CHANGES: dict[str, dict[str, str]] = {
         **both(_LAYER, {**fused("self_attn.q_k_v_proj"), "attention.o": "self_attn.out_proj"}),
         "attention.gate": f"{_LAYER}self_attn.g_proj.weight",
     },
+    "step3": {
+        "attention.q_a": f"{_LAYER}self_attn.q_proj.weight",
+        "attention.q_a_norm": f"{_LAYER}self_attn.inter_norm.weight",
+        "attention.q_b": f"{_LAYER}self_attn.wq.weight",
+        "router": f"{_LAYER}moe.gate.weight",
+        **{f"experts.{k}": f"{_LAYER}moe.{k}_proj.weight" for k in _MLP},
+        **{f"shared.{k}": f"{_LAYER}share_expert.{k}_proj.weight" for k in _MLP},
+    },
     "step3p5": {
         "attention.gate": f"{_LAYER}self_attn.g_proj.weight",
         "router": f"{_LAYER}moe.gate.weight",

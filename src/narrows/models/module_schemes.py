@@ -131,7 +131,9 @@ def unmet(model: ModelSpec) -> tuple[Text, ...]:
     schemes = model.precision.overrides.schemes
     if not entries or entries[-1] != "*" or schemes[-1] is not UNQUANTIZED:
         return ()
-    kinds = {_NUMBER.sub(".{}", ".".join(bare(entry.split(".")))): entry for entry in entries if _plain(entry)}
+    kinds = {
+        _NUMBER.sub(".{}", ".".join(bare(entry.split(".")))): entry for entry in reversed(entries) if _plain(entry)
+    }
     for row in model.tensor_table():
         pieces = _NUMBER.sub(".{}", ".".join(bare(row.name.removesuffix(".weight").split(".")))).split(".")
         for end in range(1, len(pieces) + 1):

@@ -256,6 +256,14 @@ FAMILIES: dict[str, Family] = {
         tied_default=True,
         project=projectors.florence2,
     ),
+    "step3_vl": Family(
+        text="step3_text",
+        vision="step3_vision_encoder",
+        at=("vision_model.",),
+        names="",
+        tied="text",
+        project=projectors.step3,
+    ),
     "step3p7": Family(
         text="step3p5",
         vision="step3p5_vision",

@@ -242,6 +242,17 @@ def step3p7(c: Fields, body: Body, text: ModelSpec) -> Parts:
     return parts
 
 
+def step3(c: Fields, body: Body, text: ModelSpec) -> Parts:
+    """Step 3: two convolutions that halve the sides, and one linear layer."""
+    parts = Parts("")
+    wide = c.nested("vision_config").size("output_hidden_size", default=4096)
+    parts.add("vit_downsampler", wide, body.hidden, 2, 2, bias=True)
+    parts.add("vit_downsampler2", 2 * wide, wide, 3, 3, bias=True)
+    parts.add("vit_large_projector", text.hidden, 2 * wide, bias=c.flag("projector_bias", False))
+    c.read |= {"understand_projector_stride", "image_token_len", "patch_token_len"}
+    return parts
+
+
 def granite_docling(c: Fields, body: Body, text: ModelSpec) -> Parts:
     """Granite Docling: a router between the two ways, where there is one."""
     parts = Parts("model.density_router.")

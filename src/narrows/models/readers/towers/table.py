@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.models.readers.towers.encoder import Encoder
+from narrows.models.readers.towers.table_more import MORE
 
 _NO_IMAGE = ("", 0)
 _DEPTH: dict[str, Any] = {"layers": ("depth", 32), "heads": ("num_heads", 16), "channels": ("in_channels", 3)}
@@ -95,23 +96,6 @@ _QWEN_25: dict[str, Any] = {
     "mlp": ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"),
 }
 
-_MOON: dict[str, Any] = {
-    "hidden": ("hidden_size", 1152),
-    "layers": ("num_hidden_layers", 27),
-    "heads": ("num_attention_heads", 16),
-    "inner": ("intermediate_size", 4304),
-    "channels": ("", 3),
-    "patch": ("patch_size", 14),
-    "image": _NO_IMAGE,
-    "patches": "patch_embed.proj",
-    "position": "",
-    "post_norm": "encoder.final_layernorm",
-    "layer": "encoder.blocks.{}.",
-    "norms": ("norm0", "norm1"),
-    "attention": ("wqkv", "wo"),
-    "mlp": ("mlp.fc0", "mlp.fc1"),
-}
-
 ENCODERS: dict[str, Encoder] = {
     "clip_vision_model": Encoder(**_CLIP, inside="vision_model.", patch=("patch_size", 32)),
     "siglip_vision_model": Encoder(inside="vision_model."),
@@ -170,39 +154,6 @@ ENCODERS: dict[str, Encoder] = {
         mlp_bias=("attention_bias", True),
         qk_norms=("attn.q_norm", "attn.k_norm"),
         head_norms=True,
-    ),
-    "kimi_k25_vision": Encoder(**_MOON),
-    "moonvit": Encoder(**_MOON),
-    "dots_vit": Encoder(
-        hidden=("embed_dim", 1536),
-        layers=("num_hidden_layers", 42),
-        heads=("num_attention_heads", 12),
-        inner=("intermediate_size", 4224),
-        patch=("patch_size", 14),
-        image=_NO_IMAGE,
-        patches="patch_embed.patchifier.proj",
-        position="",
-        pre_norm="patch_embed.patchifier.norm",
-        post_norm="post_trunk_norm",
-        norm_bias=False,
-        layer="blocks.{}.",
-        norms=("norm1", "norm2"),
-        attention=("attn.qkv", "attn.proj"),
-        qkv_bias=("use_bias", False),
-        out_bias=("use_bias", False),
-        mlp=("mlp.fc1", "mlp.fc3", "mlp.fc2"),
-        mlp_bias=("use_bias", False),
-    ),
-    "hunyuan_vl_vision": Encoder(
-        hidden=("hidden_size", 1152),
-        layers=("num_hidden_layers", 27),
-        heads=("num_attention_heads", 16),
-        inner=("intermediate_size", 4304),
-        image=("max_image_size", 2048),
-        extra=1,
-        post_norm="",
-        layer="layers.{}.",
-        attention=_OUT,
     ),
     "paddleocr_vl_vision": Encoder(
         inside="vision_model.",
@@ -391,6 +342,7 @@ ENCODERS: dict[str, Encoder] = {
         post_norm="",
     ),
 }
+ENCODERS |= MORE
 for _one in ("minicpmv4_7_vision", "minicpm_ocr_vision"):
     ENCODERS[_one] = ENCODERS["minicpmv4_6_vision"]
 ENCODERS["glm4v_moe_vision"] = ENCODERS["glm4v_vision"]
