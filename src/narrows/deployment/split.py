@@ -88,10 +88,13 @@ def stages(layers: int, pipeline_parallel: int) -> list[range]:
 
 def check_experts(model: ModelSpec, tp: int, expert_parallel: int, replicas: int) -> None:
     """Refuse to share out experts that are not there, or over ranks that are not there."""
-    for name, value in (("expert_parallel", expert_parallel), ("attention_data_parallel", replicas)):
+    for flag, value in (("--ep", expert_parallel), ("attention_data_parallel", replicas)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 4096:
             raise BadInput(
-                "{name} is {value}; it must be a whole number from 1 to 4096", name=name, value=str(value)[:40]
+                "{flag} is {value}; it must be a whole number from 1 to {most}",
+                flag=flag,
+                value=str(value)[:40],
+                most=4096,
             )
     if expert_parallel == 1 and replicas == 1:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from narrows.answers.first import too_long, too_much
 from narrows.deployment import Deployment
 from narrows.models import ModelSpec
 from narrows.models.class_heads import note_of
@@ -11,7 +12,6 @@ from narrows.roofline.phases import encoded
 from narrows.roofline.runs import multiplied, wanting
 from narrows.step.arithmetic import plain
 from narrows.text import Text
-from narrows.units import binary
 
 _POOLED = ("ForTextEncoding", "EmbeddingModel", "Classification", "ClassificationModel", "RewardModel", "Modeling")
 """How names of classes end that answer with numbers, not with tokens (vLLM's _SUFFIX_TO_DEFAULTS, Apache-2.0)."""
@@ -34,27 +34,8 @@ def cautions(model: ModelSpec, deployments: Sequence[Deployment]) -> tuple[Text,
                 architecture=model.architecture,
             )
         ] = None
-    found |= dict.fromkeys(text for one in deployments for text in (*wanting(one), *_too_much(one), *_too_long(one)))
+    found |= dict.fromkeys(text for one in deployments for text in (*wanting(one), *too_much(one), *too_long(one)))
     return tuple(found)
-
-
-def _too_much(deployment: Deployment) -> Iterator[Text]:
-    device = deployment.accelerator
-    if device.memory_kind == "device" and deployment.usable > device.memory_bytes:
-        yield Text(
-            "--memory is {given}, and {gpu} has {memory}; what fits is as if it had that much",
-            given=binary(deployment.usable),
-            gpu=device.name,
-            memory=binary(device.memory_bytes),
-        )
-
-
-def _too_long(deployment: Deployment) -> Iterator[Text]:
-    """What `deploy` assumes of a length beyond the model's limit."""
-    most = deployment.model.max_length
-    if most and deployment.max_length > most:
-        said = {"length": deployment.max_length, "limit": most}
-        yield from (text for text in deployment.assumptions if text.params == said)
 
 
 _WIDE = ("BF16", "F16", "F32")
