@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -222,3 +222,19 @@ def test_the_waterfall_has_a_bar_and_a_figure_per_stage_inside_the_picture(
         left, right = (row["begin"] - figure, row["begin"]) if row["before"] else (row["end"], row["end"] + figure)
         assert left >= 0
         assert right <= top * 1.25
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "told"),
+    [
+        ("deepseek-v3", {"gpu": "t4"}, "they do not fit, and the times are as if they did"),
+        ("llama-2-7b", {"gpu": "tpu-v5e", "tp": 4}, "by a plugin alone"),
+        ("llama-2-7b", {"gpu": "l40s", "instance": "g5.xlarge"}, "--instance g5.xlarge has a10g, not l40s"),
+        ("llama-2-7b", {"gpu": "a10g", "instance": "g5.xlarge"}, None),
+        ("llama-2-7b", {"gpu": "l40s"}, None),
+    ],
+)
+def test_what_does_not_run_is_said_before_its_times(model: str, options: dict[str, Any], told: str | None) -> None:
+    warnings = [str(text) for text in load(model, source="gp3", **options).warnings]
+    assert len(warnings) == (told is not None)
+    assert told is None or told in warnings[0]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from narrows.deployment import Deployment
 from narrows.deployment.runs import unfit
 from narrows.engines import Engine
 from narrows.text import Text
+from narrows.units import binary
 
 
 def said_first(deployments: Sequence[Deployment], dtype: str, core: str | None) -> list[Text]:
     """Of the engine's version, its core, and of what it does not run. dtype, core: as asked for."""
     engine = deployments[0].engine
-    unrun = dict.fromkeys(text for one in deployments for text in unfit(one, dtype))
+    unrun = dict.fromkeys(text for one in deployments for text in (*unfit(one, dtype), *too_much(one), *too_long(one)))
     return [*older_warnings(engine), *core_warnings(engine, core), *unrun]
 
 
@@ -54,3 +55,23 @@ def core_warnings(engine: Engine, asked: str | None) -> list[Text]:
             core=engine.core or "V1",
         )
     ]
+
+
+def too_much(deployment: Deployment) -> Iterator[Text]:
+    """That more memory is counted than the device has."""
+    device = deployment.accelerator
+    if device.memory_kind == "device" and deployment.usable > device.memory_bytes:
+        yield Text(
+            "--memory is {given}, and {gpu} has {memory}; what fits is as if it had that much",
+            given=binary(deployment.usable),
+            gpu=device.name,
+            memory=binary(device.memory_bytes),
+        )
+
+
+def too_long(deployment: Deployment) -> Iterator[Text]:
+    """What `deploy` assumes of a length beyond the model's limit."""
+    most = deployment.model.max_length
+    if most and deployment.max_length > most:
+        said = {"length": deployment.max_length, "limit": most}
+        yield from (text for text in deployment.assumptions if text.params == said)

@@ -121,12 +121,13 @@ def fit(
     for one in candidates:
         if first.memory_in_use and one.fits:
             warnings += overrun(one.gpu_name, one.terms.free)
+    known = _assumptions(spec, deployments, prompt is None, given)
     return Fit(
         command=command,
         model=model_facts(spec, first.max_length, first.kv),
         candidates=candidates,
         warnings=tuple(warnings),
-        assumptions=(*_assumptions(spec, deployments, prompt is None, given), *notes),
+        assumptions=(*(text for text in known if text not in warnings), *notes),
         sources=_sources(spec, deployments),
     )
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from narrows.answers.base import command_line
+from narrows.answers.load_first import load_warnings
 from narrows.answers.load_parts import (
     host_memory_of,
     link_of,
@@ -163,6 +164,7 @@ def load(
         steps=steps_of(settings, rates, start),
         host_memory=host_memory_of(deployment, scenario, rates),
         peak_host_bytes=int(by.peak * scenario.bytes * by.share(scenario.ranks)) * (scenario.ranks if by.peak else 1),
+        warnings=load_warnings(deployment, scenario, dtype),
         assumptions=tuple(dict.fromkeys((*spec.assumptions, *deployment.assumptions, *notes))),
         sources=tuple(dict.fromkeys(one for one in (spec.source, storage.source, by.source, device.source) if one)),
     )

@@ -38,9 +38,18 @@ def _llama_options(options: dict[str, Any]) -> None:
         if given[name] is not None and given[name] < 1:
             flag = "--" + name.replace("_", "-")
             raise BadInput("{flag} is {value}; it must be at least {least}", flag=flag, value=given[name], least=1)
-    for name, general in same.items():
-        if given[name] is not None:
-            options[general] = given[name]
+    _under_one_name(same, given, options)
+    if given["ctx_size"] is not None and options["max_len"] is not None:
+        raise BadInput(
+            "--ctx-size and --max-len are both given: the first is tokens of all slots together, the second of one; "
+            "give one of them"
+        )
+    if given["ctx_size"] is not None and given["ctx_size"] < (options["batch"] or given["parallel"] or 1):
+        raise BadInput(
+            "--ctx-size is {value}, less than one token for each of {slots} sequences; raise it or lower them",
+            value=given["ctx_size"],
+            slots=options["batch"] or given["parallel"],
+        )
     if given["cache_type_k"] is not None and options["cache_type_v"] is None:
         options["cache_type_v"] = "f16"
     if given["parallel"] is not None and options["batch"] is None:
@@ -66,9 +75,24 @@ def _sglang_options(options: dict[str, Any]) -> None:
         options["enforce_eager"] = True
     if used and options["engine"].partition("=")[0].strip() != "sglang":
         raise BadInput("--{flag} is an option of SGLang; add --engine sglang", flag=used[0].replace("_", "-"))
+    _under_one_name(same, given, options)
+
+
+def _under_one_name(same: dict[str, str], given: dict[str, Any], options: dict[str, Any]) -> None:
+    """Put what stands under an engine's own names where the general ones are. Raises BadInput for two answers."""
     for name, general in same.items():
-        if given[name] is not None:
-            options[general] = given[name]
+        value, other = given[name], options[general]
+        if value is None:
+            continue
+        if other not in (None, "auto", value):
+            raise BadInput(
+                "--{flag} is {value} and --{general} is {other}, and they are one option; give one of them",
+                flag=name.replace("_", "-"),
+                value=str(value)[:40],
+                general=general.replace("_", "-"),
+                other=str(other)[:40],
+            )
+        options[general] = value
 
 
 command = Command(

@@ -108,10 +108,13 @@ def check_experts(model: ModelSpec, tp: int, expert_parallel: int, replicas: int
 
     vLLM gives the first ranks one more where experts do not come out even (`determine_expert_map`, Apache-2.0).
     """
-    for name, value in (("expert_parallel", expert_parallel), ("attention_data_parallel", replicas)):
+    for flag, value in (("--ep", expert_parallel), ("--dp", replicas)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 4096:
             raise BadInput(
-                "{name} is {value}; it must be a whole number from 1 to 4096", name=name, value=str(value)[:40]
+                "{flag} is {value}; it must be a whole number from 1 to {most}",
+                flag=flag,
+                value=str(value)[:40],
+                most=4096,
             )
     if expert_parallel == 1 and replicas == 1:
         return

@@ -57,6 +57,11 @@ def prices_of(accelerator_id: str) -> tuple[Price, ...]:
     return tuple(sorted(found, key=lambda p: (p.accelerator_count, p.usd_per_hour, p.label)))
 
 
+def accelerators_of(instance: str) -> tuple[str, ...]:
+    """Ids of the accelerators that an instance of this name has in the snapshot; empty where it is not in it."""
+    return tuple(sorted({price.accelerator_id for price in _prices() if price.instance == instance}))
+
+
 def clouds() -> tuple[str, ...]:
     """The clouds in the snapshot, by name."""
     return tuple(sorted({price.cloud for price in _prices()}))

@@ -164,6 +164,10 @@ def _unsized(devices: Sequence[Accelerator], memory: int | None) -> Iterator[Tex
 
 
 def _load(model: ModelSpec, wanted: dict[str, Any]) -> Load:
+    if wanted["max_len"] is not None:
+        whole("--max-len", wanted["max_len"])
+    if wanted["max_num_seqs"] is not None:
+        whole("--max-num-seqs", wanted["max_num_seqs"])
     limit = wanted["max_len"] or model.max_length or max(PROMPT, CONTEXT)
     return Load(
         prompt=min(PROMPT, limit) if wanted["prompt"] is None else whole("--prompt", wanted["prompt"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from narrows.answers.first import too_long, too_much
 from narrows.deployment import Deployment
 from narrows.memory.activations import has_experts
 from narrows.memory.offload import held_by_host
@@ -39,28 +40,9 @@ def cautions(model: ModelSpec, deployments: Sequence[Deployment]) -> tuple[Text,
     found |= dict.fromkeys(
         text
         for one in deployments
-        for text in (*wanting(one), *_too_much(one), *_too_long(one), *_with_host(one), *_drafting(one))
+        for text in (*wanting(one), *too_much(one), *too_long(one), *_with_host(one), *_drafting(one))
     )
     return tuple(found)
-
-
-def _too_much(deployment: Deployment) -> Iterator[Text]:
-    device = deployment.accelerator
-    if device.memory_kind == "device" and deployment.usable > device.memory_bytes:
-        yield Text(
-            "--memory is {given}, and {gpu} has {memory}; what fits is as if it had that much",
-            given=binary(deployment.usable),
-            gpu=device.name,
-            memory=binary(device.memory_bytes),
-        )
-
-
-def _too_long(deployment: Deployment) -> Iterator[Text]:
-    """What `deploy` assumes of a length beyond the model's limit."""
-    most = deployment.model.max_length
-    if most and deployment.max_length > most:
-        said = {"length": deployment.max_length, "limit": most}
-        yield from (text for text in deployment.assumptions if text.params == said)
 
 
 def _drafting(deployment: Deployment) -> Iterator[Text]:
