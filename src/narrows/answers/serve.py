@@ -44,27 +44,17 @@ def serve_command(
 
     options: as `deploy` takes them; what the engine would choose by itself is left out.
     """
-    changes: dict[str, str | None] = {}
-    flag: str | None = None
-    for word in change.split():
-        if word.startswith("--"):
-            flag = _FLAGS.get(word)
-            if flag is not None:
-                changes[flag] = ""
-        elif flag is not None:
-            changes[flag] = word
     if deployment.engine.name == "llama.cpp":
         return _llama_server(deployment, change, load)
     if deployment.engine.name == "sglang":
         return _sglang_server(deployment, options, pasted, change)
+    changes = _changes(change, _FLAGS)
     if pasted is not None:
-        if options["max_num_seqs"] != pasted.options.get("max_num_seqs"):
-            changes.setdefault("--max-num-seqs", str(options["max_num_seqs"]))
-        return pasted.corrected(changes)
+        return _corrected(pasted, changes, "--max-num-seqs", options["max_num_seqs"])
     values: dict[str, Any] = {
-        "--tensor-parallel-size": deployment.tensor_parallel if deployment.tensor_parallel > 1 else None,
-        "--pipeline-parallel-size": deployment.pipeline_parallel if deployment.pipeline_parallel > 1 else None,
-        "--data-parallel-size": deployment.attention_data_parallel if deployment.attention_data_parallel > 1 else None,
+        "--tensor-parallel-size": _several(deployment.tensor_parallel),
+        "--pipeline-parallel-size": _several(deployment.pipeline_parallel),
+        "--data-parallel-size": _several(deployment.attention_data_parallel),
         "--enable-expert-parallel": "" if deployment.expert_parallel > 1 else None,
         "--max-model-len": options["max_length"],
         "--max-num-seqs": options["max_num_seqs"],
@@ -78,14 +68,43 @@ def serve_command(
         "--speculative-config": deployment.draft.asked if deployment.draft is not None else None,
         "--cpu-offload-gb": f"{deployment.offload / 2**30:g}" if deployment.offload else None,
     }
-    values.update(changes)
-    found = [deployment.engine.name, "serve", served_name(deployment.model)]
-    for flag, value in values.items():
-        if value is not None:
-            found += [flag, str(value)] if value != "" else [flag]
+    return _joined([deployment.engine.name, "serve", served_name(deployment.model)], values | changes)
+
+
+def _several(count: int) -> int | None:
+    """A size that is said where it is more than one."""
+    return count if count > 1 else None
+
+
+def _changes(change: str, flags: dict[str, str]) -> dict[str, str | None]:
+    """The flags of a mend as the engine's, with their values; "" where a flag has none."""
+    found: dict[str, str | None] = {}
+    flag: str | None = None
+    for word in change.split():
+        if word.startswith("--"):
+            flag = flags.get(word)
+            if flag is not None:
+                found[flag] = ""
+        elif flag is not None:
+            found[flag] = word
+    return found
+
+
+def _corrected(pasted: EngineCommand, changes: dict[str, str | None], flag: str, sequences: int | None) -> str:
+    """The pasted command with changes, and with the sequences at once that it was asked for, by the engine's flag."""
+    if sequences != pasted.options.get("max_num_seqs"):
+        changes.setdefault(flag, str(sequences))
+    return pasted.corrected(changes)
+
+
+def _joined(words: list[str], values: dict[str, Any]) -> str:
+    """A command line; values: flag → value, "" where it has none, None where it is left out."""
     from shlex import join
 
-    return join(found)
+    for flag, value in values.items():
+        if value is not None:
+            words += [flag, str(value)] if value != "" else [flag]
+    return join(words)
 
 
 _SGLANG_FLAGS = {
@@ -117,22 +136,21 @@ def _sglang_draft(deployment: Deployment) -> dict[str, str | None]:
 
 def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: EngineCommand | None, change: str) -> str:
     """`python -m sglang.launch_server …`, or the pasted command, with the change of a mend."""
-    from shlex import join
-
-    changes = _sglang_changes(change)
+    changes = _changes(change, _SGLANG_FLAGS)
+    cache = changes.get("--kv-cache-dtype")
+    if cache in _SGLANG_CACHES:
+        changes["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
     if pasted is not None:
-        if options["max_num_seqs"] != pasted.options.get("max_num_seqs"):
-            changes.setdefault("--max-running-requests", str(options["max_num_seqs"]))
-        return pasted.corrected(changes)
+        return _corrected(pasted, changes, "--max-running-requests", options["max_num_seqs"])
     replicas = deployment.attention_data_parallel
     ranks = deployment.tensor_parallel * replicas
     values: dict[str, Any] = {
         "--model-path": served_name(deployment.model),
-        "--tp": ranks if ranks > 1 else None,
-        "--dp": replicas if replicas > 1 else None,
+        "--tp": _several(ranks),
+        "--dp": _several(replicas),
         "--enable-dp-attention": "" if replicas > 1 else None,
-        "--ep-size": deployment.expert_parallel if deployment.expert_parallel > 1 else None,
-        "--pp": deployment.pipeline_parallel if deployment.pipeline_parallel > 1 else None,
+        "--ep-size": _several(deployment.expert_parallel),
+        "--pp": _several(deployment.pipeline_parallel),
         "--context-length": options["max_length"],
         "--mem-fraction-static": options["utilization"],
         "--max-running-requests": options["max_num_seqs"],
@@ -145,26 +163,7 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
         "--disable-cuda-graph": "" if options["enforce_eager"] else None,
         **_sglang_draft(deployment),
     }
-    values.update(changes)
-    found = ["python", "-m", "sglang.launch_server"]
-    for name, value in values.items():
-        if value is not None:
-            found += [name, str(value)] if value != "" else [name]
-    return join(found)
-
-
-def _sglang_changes(change: str) -> dict[str, str | None]:
-    """The flags of a mend as SGLang's, with their values."""
-    found: dict[str, str | None] = {}
-    flag: str | None = None
-    for word in change.split():
-        if word.startswith("--"):
-            flag = _SGLANG_FLAGS.get(word)
-            if flag is not None:
-                found[flag] = ""
-        elif flag is not None:
-            found[flag] = _SGLANG_CACHES.get(word, word)
-    return found
+    return _joined(["python", "-m", "sglang.launch_server"], values | changes)
 
 
 _SGLANG_CACHES = {"fp8": "fp8_e4m3"}

@@ -76,7 +76,7 @@ _AS_GOOD_AS = 1.05
 def reason_of(deployment: Deployment, room: Capacity, load: int, verdict: Verdict) -> Text:
     """Why, in one sentence with the figures that decide."""
     if verdict == "the engine does not start" and deployment.memory_in_use:
-        return _held(deployment, room)
+        return _held(deployment)
     if verdict == "weights do not fit" and deployment.memory_in_use:
         kept = reserve(deployment)
         return Text(
@@ -183,7 +183,7 @@ def bound_of(deployment: Deployment, room: Capacity) -> tuple[str, int] | None:
     return (flag, held) if held > room.in_memory else None
 
 
-def _held(deployment: Deployment, room: Capacity) -> Text:
+def _held(deployment: Deployment) -> Text:
     """Why an engine does not start beside others, by the law of its version."""
     figures = {
         "held": binary(deployment.memory_in_use),

@@ -18,36 +18,30 @@ def share_not_free(s: Situation) -> Found | None:
     if s.seen.stage not in ("load", None):
         return None
     held = total - free
-    share = f"{s.share:g}" if s.share is not None else "?"
+    figures = {
+        "wanted": gib(wanted),
+        "share": f"{s.share:g}" if s.share is not None else "?",
+        "total": gib(total),
+        "free": gib(free),
+        "held": gib(held),
+    }
     if s.on_cpu:
         text = Text(
             "the engine wants {wanted} ({share} of the machine's {total}), and {free} is available: the system and "
             "other programs hold {held}",
-            wanted=gib(wanted),
-            share=share,
-            total=gib(total),
-            free=gib(free),
-            held=gib(held),
+            **figures,
         )
     elif held > CONTEXT:
         text = Text(
             "the engine wants {wanted} ({share} of {total}), and {free} is free: other processes hold {held} of this "
             "device",
-            wanted=gib(wanted),
-            share=share,
-            total=gib(total),
-            free=gib(free),
-            held=gib(held),
+            **figures,
         )
     else:
         text = Text(
             "the engine wants {wanted} ({share} of {total}), and {free} is free: the process's own "
             "context takes {held}",
-            wanted=gib(wanted),
-            share=share,
-            total=gib(total),
-            free=gib(free),
-            held=gib(held),
+            **figures,
         )
     fits = share_down(free / total)
     smaller: Mend | None = None

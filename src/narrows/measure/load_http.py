@@ -42,7 +42,7 @@ def size_of(url: str) -> int:
 
 
 @contextmanager
-def reading(urls: Sequence[str], threads: int) -> Iterator[Read]:
+def reading(urls: Sequence[str]) -> Iterator[Read]:
     """A `Read` over addresses; each thread has a connection of its own to each host."""
     local = threading.local()
     made: list[http.client.HTTPConnection] = []

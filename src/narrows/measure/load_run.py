@@ -182,7 +182,7 @@ class _Probes(msgspec.Struct, frozen=True):
 @contextmanager
 def _probing(source: Source, clock: Clock, notes: list[Text]) -> Iterator[_Probes]:
     if source.http:
-        with reading(source.paths, max(DEPTHS)) as read:
+        with reading(source.paths) as read:
             served = Storage(read, source.sizes, clock)
             yield _Probes(served, served)
         return

@@ -254,7 +254,7 @@ def served(job: Job) -> Loaded:
     """Range requests over HTTP by as many connections as threads, into the ring."""
     from narrows.measure.load_http import reading
 
-    with reading(job["paths"], job.get("threads") or THREADS) as read:
+    with reading(job["paths"]) as read:
         sink, settle = _sink(job)
         flow = stream(pieces(job["sizes"], BLOCK, job.get("most")), read, sink, job.get("threads") or THREADS)
         settle()

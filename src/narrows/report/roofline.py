@@ -325,7 +325,7 @@ def _prescriptions(one: Bounds, phase: PhaseName) -> list[Part]:
         Column(_("fits (max batch)")),
         Column(_("why")),
     ]
-    rows = [_change(change, columns) for change in found]
+    rows = [_change(change) for change in found]
     notes = [
         Paragraph(
             "· " + _("assumed of {change}: {what}").format(change=word(change.change), what=say(change.assumed)), "dim"
@@ -336,7 +336,7 @@ def _prescriptions(one: Bounds, phase: PhaseName) -> list[Part]:
     return [Table(columns, rows, title), *notes]
 
 
-def _change(change: Prescription, columns: list[Column]) -> tuple[str, ...]:
+def _change(change: Prescription) -> tuple[str, ...]:
     prices = (change.usd_per_million_tokens_before, change.usd_per_million_tokens_after)
     fits = _("yes ({n})") if change.fits else _("no ({n})")
     return (

@@ -86,7 +86,7 @@ def layer_kernels(layer: Layer, found: tuple[Piece, ...], site: Site) -> list[Ke
     )
     for part in parts:
         mine, left = _taken(_renamed(part, mixer), left)
-        made += _mixer(part, mine, site, layer.hidden)
+        made += _mixer(part, mine, site)
     if layer.one_sum:  # that of the feed-forward part is of both
         made = [kernel for kernel in made if not isinstance(kernel, Talk)]
     feed_forward = [piece for piece in left if piece.tensor.role.startswith(_FEED_FORWARD)]
@@ -124,7 +124,7 @@ def _taken(keys: list[tuple[str, tuple[int, ...]]], left: list[Piece]) -> tuple[
     return mine, left
 
 
-def _mixer(part: Any, mine: list[Piece], site: Site, hidden: int) -> list[Kernel]:
+def _mixer(part: Any, mine: list[Piece], site: Site) -> list[Kernel]:
     """Products into the mixer, its core, products out of it, and the sum over ranks."""
     if isinstance(part, CrossAttention) and not part.cached:
         return []

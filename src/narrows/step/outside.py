@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from narrows.deployment import Deployment
 from narrows.deployment.share import resident_of
 from narrows.models.mixers import Chain, CrossAttention
-from narrows.models.spec import Tower
 from narrows.models.tensors import Tensor, TensorRow
 from narrows.step.arithmetic import plain
 from narrows.step.cores import PHASES
@@ -123,10 +122,10 @@ def _sees_all(queries: Tensor, fixed: int, site: Site) -> list[Kernel]:
     ]
 
 
-def encoder_kernels(tower: Tower, rows: Iterable[TensorRow], site: Site) -> list[tuple[Kernel, int]]:
+def encoder_kernels(rows: Iterable[TensorRow], site: Site) -> list[tuple[Kernel, int]]:
     """An encoder that reads the prompt: every product for each of its tokens, and attention that sees them all.
 
-    Convolutions that shorten a sound are counted as if they ran once per token that they leave.
+    rows: its tensors. Convolutions that shorten a sound are counted as if they ran once per token that they leave.
     """
     deployment, fixed = site.deployment, encoder_tokens(site.deployment)
     made: list[tuple[Kernel, int]] = []

@@ -174,7 +174,7 @@ def _stage(site: Site, layers: range, first: bool, last: bool) -> Stage:
                 one = Held("encoder" if tower.reads and row.tensor.use != "table" else "never", tower.name)
                 keep(one, row.count * resident_of(row, deployment))
             if tower.reads:
-                for kernel, times in encoder_kernels(tower, rows, site):
+                for kernel, times in encoder_kernels(rows, site):
                     _add(counts, [kernel], times)
         _add(counts, before_kernels(_before(outer, model.head_tied), site), 1)
     for layer, indices in layers_within(model, layers):
