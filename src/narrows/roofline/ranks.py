@@ -17,6 +17,9 @@ from narrows.units import seconds
 def ranks(ask: Ask, before: dict[Phase, Change]) -> Iterator[Change]:
     """More tensor-parallel ranks; and fewer, where they talk too long: replicas that share out devices and batch."""
     own = ask.deployment.tensor_parallel
+    if ask.deployment.attention_data_parallel > 1:
+        # how replicas of attention would be cut otherwise is a question of its own
+        return
     for tp in (1, 2, 4, 8):
         if tp == own or (tp < own and own % tp):
             continue
