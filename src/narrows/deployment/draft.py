@@ -9,10 +9,8 @@ import msgspec
 from narrows.deployment.share import layers_within, outer_rows_of, pieces, resident_bytes
 from narrows.deployment.types import Deployment, Draft
 from narrows.engines import Engine, held_at
-from narrows.engines.sglang import sglang_facts, version_of
 from narrows.engines.speculative import WEIGHTLESS
 from narrows.models import ModelSpec
-from narrows.models.drafts import unquantized
 from narrows.models.spec import Layer
 from narrows.models.tensors import TensorRow
 from narrows.precision import FORMATS
@@ -77,6 +75,8 @@ def _on_llama(draft: Draft, stages: int) -> tuple[Text, ...]:
 
 def _on_sglang(draft: Draft, model: ModelSpec, engine: Engine) -> tuple[Text, ...]:
     """What is said of drafts on SGLang; refused where it is not known what it keeps."""
+    from narrows.engines.sglang import sglang_facts, version_of
+
     facts = sglang_facts()
     if draft.method in WEIGHTLESS:
         return ()
@@ -110,7 +110,11 @@ def drafting(deployment: Deployment) -> Deployment:
     """The deployment as what drafts sees it: its own model on the ranks that share it, all layers in one stage."""
     draft = deployment.draft
     assert draft is not None
-    own = draft.model or (unquantized(deployment.model) if draft.unquantized else deployment.model)
+    own = draft.model or deployment.model
+    if draft.unquantized:
+        from narrows.models.drafts import unquantized
+
+        own = unquantized(own)
     changed = {"model": own, "pipeline_parallel": 1, "draft": None, "offload": 0, "adapters": None}
     if deployment.engine.name == "llama.cpp":
         # its own types of the cache are f16 whatever the target's are

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from narrows.deployment.drafts import draft_of
 from narrows.deployment.types import Draft
-from narrows.engines.speculative import read_speculative
 from narrows.models import ModelSpec
 from narrows.text import BadInput, Text
 
@@ -21,6 +19,9 @@ def draft_seen(written: str | None, model: ModelSpec | None, said: list[Text]) -
     """The draft of a log; where nothing is known of it, that the prediction is without. The hub is not asked."""
     if model is None or written is None or written.strip().lower() == "none":
         return None
+    from narrows.deployment.drafts import draft_of
+    from narrows.engines.speculative import read_speculative
+
     found = {name: value.strip() for name, value in _FIELD.findall(written[:2000])}
     tokens = found.get("num_spec_tokens") or found.get("num_speculative_tokens") or ""
     method, draft = found.get("method"), found.get("model")

@@ -60,7 +60,8 @@ def memory_wall(
 
     A device that has no peak for the model's precision is left out.
     """
-    alone = {**options, "tensor_parallel": 1, "pipeline_parallel": 1, "expert_parallel": 1}
+    one_each = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "attention_data_parallel")
+    alone = {**options, **dict.fromkeys(one_each, 1)}
     # usable memory that was given is that of the accelerators asked for
     others = {**alone, "device_memory": None}
     found = []

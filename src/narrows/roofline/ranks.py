@@ -19,6 +19,9 @@ from narrows.units import bandwidth, seconds
 def ranks(ask: Ask, before: dict[Phase, Change]) -> Iterator[Change]:
     """More tensor-parallel ranks; and fewer, where they talk too long: replicas that share out devices and batch."""
     own = ask.deployment.tensor_parallel
+    if ask.deployment.attention_data_parallel > 1:
+        # how replicas of attention would be cut otherwise is a question of its own
+        return
     # beyond a machine of eight, one more
     for tp in (1, 2, 4, 8) if own < 8 else (1, 2, 4, 8, 2 * own):
         if tp == own or (tp < own and own % tp):
