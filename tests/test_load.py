@@ -80,6 +80,15 @@ def test_weights_in_host_memory_would_cost_half_a_second_a_pass() -> None:
     assert found.per_layer.value * 32 == pytest.approx(found.per_request.value)
 
 
+def test_only_a_pass_that_touches_all_experts_moves_all_weights() -> None:
+    sparse, dense = (
+        " ".join(str(load(model, "h200-sxm", source="nvme")).split()) for model in ("gpt-oss-20b", "qwen3-8b")
+    )
+    assert "a pass that touches all experts" in sparse
+    assert "every pass would move" not in sparse
+    assert "every pass would move" in dense
+
+
 def test_a_device_that_shares_the_hosts_memory_has_no_link() -> None:
     answer = load("llama-2-7b", "gb10", source="nvme")
     assert answer.host_memory is None
