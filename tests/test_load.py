@@ -10,7 +10,8 @@ import pytest
 
 from narrows.answers.load import load
 from narrows.report import charts
-from narrows.report.load import limit_name, stage_name
+from narrows.report.console import to_text
+from narrows.report.load import limit_name, load_report, stage_name
 from narrows.report.load_chart import load_chart
 from narrows.report.render import answer_html, answer_text
 from narrows.text import BadInput
@@ -82,7 +83,8 @@ def test_weights_in_host_memory_would_cost_half_a_second_a_pass() -> None:
 
 def test_only_a_pass_that_touches_all_experts_moves_all_weights() -> None:
     sparse, dense = (
-        " ".join(str(load(model, "h200-sxm", source="nvme")).split()) for model in ("gpt-oss-20b", "qwen3-8b")
+        " ".join(to_text(load_report(load(model, "h200-sxm", source="nvme"))).split())
+        for model in ("gpt-oss-20b", "qwen3-8b")
     )
     assert "a pass that touches all experts" in sparse
     assert "every pass would move" not in sparse
