@@ -28,6 +28,9 @@ _TASKS = (
     "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES",
 )
 
+_ENCODERS = "MODEL_FOR_MASKED_LM_MAPPING_NAMES"
+"""Where there is nothing else."""
+
 _TOP_K = (
     *("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts", "moe_top_k", "top_k"),
     *("num_selected_experts", "router_top_k", "experts_per_token"),
@@ -37,7 +40,7 @@ _TOP_K = (
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
 
 
-_TWO_SETS = ("ernie4_5_vl_moe", "muse_spark")
+_TWO_SETS = ("ernie4_5_vl_moe", "muse_spark", "dots3_note")
 """Models with experts for words and others for pictures: what one token's pass touches depends on what it is."""
 
 
@@ -64,6 +67,9 @@ def classes_of(model_type: str) -> list[type[PreTrainedModel]]:
         names = getattr(modeling_auto, task, {}).get(model_type, ())
         for name in (names,) if isinstance(names, str) else names:
             found.setdefault(name, getattr(transformers, name, None))
+    if not any(found.values()) and model_type in getattr(modeling_auto, _ENCODERS):
+        name = getattr(modeling_auto, _ENCODERS)[model_type]
+        found = {name: getattr(transformers, name, None)}
     if not any(found.values()):
         found = _by_module(model_type)
     # a text class of a larger family has a configuration, and a model_type, of its own; a family without parts may

@@ -25,5 +25,9 @@ STARTS: dict[str, dict[str, Any]] = {
     "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 8, "moe_topk": 2},
     "lfm2_moe": {"layer_types": ["conv", "conv", "conv", "full_attention"] * 8},
     "ministral": {"head_dim": 128},
+    # without an audio_config there is no audio tower
+    "gemma4": {"audio_config": {}},
+    "hunyuan_vl": {"text_config": {"head_dim": 128}},
+    "aya_vision": {"vision_config": {"model_type": "siglip_vision_model", "num_attention_heads": 16}},
     "nemotron": {"num_key_value_heads": 8, "head_dim": 128},
 }

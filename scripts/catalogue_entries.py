@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from scripts.catalogue_known import AS_THEY_ARE, ORIGINALS
+
 Config = dict[str, Any]
 
 _LLAMA4_VISION: Config = {
@@ -363,6 +365,14 @@ ENTRIES: dict[str, tuple[str, Config, str] | None] = {
     "mistralai/Mamba-Codestral-7B-v0.1": fixed(KV + "mistralai/Mamba-Codestral-7B-v0.1"),
 }
 """hub id → (where its fields come from, fields set on top, note)."""
+ENTRIES |= dict.fromkeys(AS_THEY_ARE)
+ENTRIES["XiaomiMiMo/MiMo-V2-Flash"] = fixed(
+    "XiaomiMiMo/MiMo-V2-Flash", "its sliding_window_size too", sliding_window=128
+)
+ENTRIES |= {
+    hub_id: (row, {"quantization_config": None}, f"fields of {row}, less its quantization")
+    for hub_id, row in ORIGINALS.items()
+}
 
 STORED_BESIDE: dict[str, list[dict[str, Any]]] = {
     "Qwen/Qwen3-0.6B": [{"name": "head, stored again", "elements": 151936 * 1024}],

@@ -28,7 +28,6 @@ from narrows.accuracy.serving_fit import SPREAD, matrix, solve
 from narrows.accuracy.serving_records import ServingRecord, add_model, device_of, serving_records
 from narrows.accuracy.serving_work import Work, works
 from narrows.calibration.laws import Law, laws
-from narrows.roofline import ggml
 from narrows.roofline.devices import device_keys
 from narrows.roofline.engine_overhead import NAMES
 from scripts.serving_models import SCOREBOARD_DEVICES, SCOREBOARD_MODELS
@@ -109,8 +108,7 @@ def law(kind: str, device: str, share: float, unpacked: float, **told: Any) -> L
 
 def ratios(records: Sequence[ServingRecord], trial: Sequence[Law]) -> tuple[list[Work], Any]:
     """Predicted ÷ measured under these laws of many rows and the laws of steps for today's builds."""
-    with ggml.on_trial(trial):
-        rows, _ = works(records)
+    rows, _ = works(records, trial)
     values = {one.kind: today(one.kind) for one in rows}
     return list(rows), np.array([np.dot(one.terms, values[one.kind]) / one.measured for one in rows])
 

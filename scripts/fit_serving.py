@@ -5,8 +5,8 @@
 On rows of the split `fit` of the bundled serving tables, prompts alone and engines for one user; how: see
 `narrows.accuracy.serving_fit`. Run it when a law of an operator has changed: factors are relative to those.
 
---constants: writes nothing, and shows what the two sizes that are not fitted by least squares (`MANY_ROWS` and
-`EXPOSED`) do to errors with the model or the device left out, on rows of the split `fit` alone.
+--constants: writes nothing, and shows what the size that is not fitted by least squares (`EXPOSED`) does to errors
+with the model or the device left out, on rows of the split `fit` alone.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def errors() -> dict[str, tuple[float, float]]:
 
 
 def constants() -> None:
-    """The table of both constants."""
-    for name in ("MANY_ROWS", "EXPOSED"):
+    """The table of the constant."""
+    for name in ("EXPOSED",):
         kept = getattr(engine_overhead, name)
         for times in TRIED:
             setattr(engine_overhead, name, kept * times)

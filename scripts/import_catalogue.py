@@ -19,6 +19,7 @@ from typing import Any
 
 from scripts.catalogue_entries import ENTRIES, KV, STORED_BESIDE, Config
 from scripts.catalogue_figures import expected
+from scripts.catalogue_known import entry_of, figures_of, known
 
 ROOT = Path(__file__).resolve().parent.parent
 CATALOGUE = ROOT / "src/narrows/models/data/catalogue.jsonl"
@@ -49,6 +50,8 @@ _NAMES = """
     block_multiple_of tie_embedding shared_intermediate_size multi_query use_parallel_residual use_qkv_bias
     qk_layernorm use_qk_norm num_kv_heads new_decoder_architecture parallel_attn ffn_hidden_size alibi bias
     mamba_n_heads mamba_d_head mamba_n_groups attention_out_bias num_heads expand state_size
+    expert_dtype compress_ratios o_groups block_configs n_head_kv embd_layer img_processor
+    sparse_attention_config visual kv_channels padded_vocab_size no_bias
 """
 KEPT = frozenset(_NAMES.split())
 """The fields readers read; everything else stays behind."""
@@ -135,10 +138,11 @@ def main() -> None:
     rows = _rows(arguments.models)
     entries = [_entry(hub_id, rows, arguments.configs) for hub_id in ENTRIES]
     if arguments.expected:
-        table = expected(entries, rows)
+        table = expected(entries, rows) | {row["id"]: figures_of(row) for row in known()}
         lines = [f"{json.dumps(hub_id)}: {json.dumps(row)}" for hub_id, row in table.items()]
         EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     else:
+        entries += [entry_of(row) for row in known()]
         text = "".join(json.dumps(entry, separators=(",", ":"), ensure_ascii=False) + "\n" for entry in entries)
         if found := re.search(r"/(?:home|work|tmp|root)/", text):
             raise SystemExit(f"a path of some machine is in the catalogue: {text[found.start() : found.start() + 60]}")

@@ -10,6 +10,7 @@ from narrows.hardware import find_accelerator
 from narrows.memory.adapters import adapter_bytes
 from narrows.models.catalogue import catalogue_entry
 from narrows.models.config import catalogued
+from narrows.text import BadInput
 
 
 @pytest.mark.parametrize(("slots", "rank"), [(1, 16), (4, 64)])
@@ -42,3 +43,32 @@ def test_a_pasted_command_states_them() -> None:
     # what bounds adapters does nothing where they are not turned on
     (off,) = fit(f"{command} --max-loras 4", "l40s").candidates
     assert off.terms == without.terms
+    told = fit(f"{command} --max-lora-rank 64", "l40s").warnings
+    assert [str(one) for one in told] == ["--max-lora-rank does nothing without --enable-lora"]
+
+
+@pytest.mark.parametrize(
+    ("version", "rank", "taken"),
+    [
+        ("0.32", 1, True),
+        ("0.32", 48, False),
+        ("0.32", 512, True),
+        ("0.32", 1024, False),
+        ("0.11.1", 1, True),
+        ("0.11", 1, False),  # verl-project/verl#3696
+        ("0.8", 320, True),
+        ("0.7.3", 320, False),
+        ("0.6", 256, True),
+        ("0.5.3", 128, False),  # vllm-project/vllm#3934
+        ("0.5.3", 64, True),
+    ],
+)
+def test_a_rank_that_the_version_does_not_take_is_refused_with_those_that_it_takes(
+    version: str, rank: int, taken: bool
+) -> None:
+    command = f"vllm serve llama-3.1-8b --enable-lora --max-lora-rank {rank}"
+    if taken:
+        assert fit(command, "h200-sxm", engine=f"vllm=={version}").candidates
+        return
+    with pytest.raises(BadInput, match=rf"--max-lora-rank is [\d,]+, and vllm=={version} takes .*8, 16, 32, 64"):
+        fit(command, "h200-sxm", engine=f"vllm=={version}")

@@ -98,6 +98,66 @@ def test_the_largest_numbers_in_all_fields_at_once_overflow_nothing(cli: Cli, tm
     assert json.loads(out)["model"]["unique_parameters"] > 10**30
 
 
+OF_EACH_TYPE: tuple[Any, ...] = ("x", 3.5, True, [1], {"a": 1})
+
+
+def _types(value: Any) -> set[type]:
+    return {float, int} if type(value) in (int, float) else {type(value)}
+
+
+def test_a_value_of_a_type_that_no_model_has_in_that_field_is_refused_or_named() -> None:
+    """Of every field that any family has, wherever it stands and whether or not a size follows from it."""
+    rows = [json.loads(line) for line in gzip.decompress((DATA / "oracle.jsonl.gz").read_bytes()).splitlines()]
+    seen: dict[str, set[type]] = {}
+    where: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {}
+    for config in [row["config"] for row in rows] + [config_of(base) for base in BASES]:
+        for path in paths(config):
+            value: Any = config
+            for name in path:
+                value = value[name]
+            seen.setdefault(path[-1], set()).update(_types(value))
+            if value is not None:
+                where.setdefault(path[-1], (config, path))
+    silent = []
+    seen["image_grid_pinpoints"].add(str)  # as MiniMax-M3 has it
+    for name, (config, path) in where.items():
+        if {"per_layer_config", "compress", "id2label", "label2id"} & set(path[:-1]):
+            continue
+        for value in OF_EACH_TYPE:
+            if _types(value) & seen[name]:
+                continue
+            with suppress(BadInput):
+                if "of another type" not in str(read_config(put(config, path, value), name="x").assumptions):
+                    silent.append((".".join(path), value))
+    assert len(where) > 1000
+    assert not silent
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("architectures", 7, "config field 'architectures' is 7; it must be a list"),
+        ("architectures", "Llama", "config field 'architectures' is \"Llama\"; it must be a list"),
+        ("architectures", [7], "list of class names"),
+        ("text_config", [1], "config field 'text_config' is [1]; it must be an object of fields"),
+        ("rope_scaling", 3, "config field 'rope_scaling' is 3; it must be an object of fields"),
+        ("layer_types", "x", "config field 'layer_types' is \"x\"; it must be a list"),
+        ("vision_config", True, "config field 'vision_config' is true; it must be an object of fields"),
+        ("model_type", 7, "config field 'model_type' is 7; it must be a word"),
+        ("hidden_size", "4096", "config field 'hidden_size' is \"4096\"; it must be a whole number"),
+        ("hidden_size", 4096.5, "config field 'hidden_size' is 4096.5; it must be a whole number"),
+        ("tie_word_embeddings", "false", "config field 'tie_word_embeddings' is \"false\"; it must be true or false"),
+    ],
+)
+def test_a_wrong_type_is_shown_as_the_file_has_it_beside_what_belongs_there(field: str, value: Any, told: str) -> None:
+    assert told in refusal({**LLAMA, field: value})
+
+
+def test_an_odd_value_that_changes_nothing_is_named_in_the_answer() -> None:
+    spec = read_config({**LLAMA, "rope_theta": "1e6", "rope_parameters": {"factor": [2]}}, name="x")
+    assert any('rope_theta = "1e6", rope_parameters.factor = [2]' in str(one) for one in spec.assumptions)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

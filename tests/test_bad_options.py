@@ -60,6 +60,10 @@ def test_digits_of_other_scripts_count_as_digits(cli: Cli) -> None:
     assert (code, json.loads(out)["candidates"][0]["batch"]) == (0, 4)
 
 
+_LLAMA = ("--engine", "llama.cpp")
+_SGLANG = ("--engine", "sglang")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -87,6 +91,22 @@ def test_digits_of_other_scripts_count_as_digits(cli: Cli) -> None:
         (["fit", "llama-2-7b", "--gpu", "l40s", "--dtype", "int4"], "--dtype"),
         (["fit", "llama-2-7b", "--gpu", "l40s", "--kv-cache-dtype", "int4"], "--kv-cache-dtype"),
         (["fit", "llama-27b", "--gpu", "l40s"], "catalogue"),
+        (["fit", "llama-2-7b", "--gpu", "l40s", "--quantization", ""], "--quantization is empty"),
+        (["load", "llama-2-7b", "--gpu", "l40s", "--instance", " "], "--instance is empty"),
+        (["load", "llama-2-7b", "--gpu", "l40s", "--target="], "--target is empty"),
+        (["roofline", "llama-2-7b", "--gpu", "l40s", "--max-len", "0"], "--max-len is 0"),
+        (["roofline", "llama-2-7b", "--gpu", "l40s", "--max-num-seqs", "-1"], "--max-num-seqs is -1"),
+        (["roofline", "llama-2-7b", "--gpu", "l40s", "--ep", "0"], "--ep is 0"),
+        (["fit", "llama-2-7b", "--gpu", "l40s", *_LLAMA, "--ctx-size", "10", "--parallel", "20"], "--ctx-size is 10"),
+        (["fit", "llama-2-7b", "--gpu", "l40s", *_LLAMA, "--ctx-size", "64", "--max-len", "32"], "give one of them"),
+        (["fit", "llama-2-7b", "--gpu", "l40s", *_LLAMA, "--parallel", "4", "--max-num-seqs", "8"], "one option"),
+        (["fit", "llama-2-7b", "--gpu", "l40s", *_SGLANG, "--context-length", "8", "--max-len", "9"], "one option"),
+        (["models", "--length", "5"], "--length is about one model"),
+        (["models", "--assume", "llama"], "--assume is about one model"),
+        (["models", "--kv-cache-dtype", "fp8"], "--kv-cache-dtype is about one model"),
+        (["models", "llama-2-7b", "--find", "llama"], "give one of them"),
+        (["load", "llama-2-7b", "--gpu", "l40s", "--bandwidth", "1B/s"], "--bandwidth is '1B/s'; write bytes per"),
+        (["load", "llama-2-7b", "--gpu", "l40s", "--bandwidth", "-1GB/s"], "--bandwidth is '-1GB/s'; write bytes per"),
         (["--lang", "xx"], "en, ko"),
         (["--lang"], "--lang"),
         (["fit", "--lang"], "--lang"),
@@ -105,3 +125,23 @@ def test_a_command_line_that_says_nothing_clear_is_refused_with_what_to_do(
     assert is_one_line(code, out, err), err
     assert told in err
     assert ".;" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--memory", "100GiB"), "--memory is 100.00 GiB, and NVIDIA L40S has 44.99 GiB"),
+        (("--max-len", "5000"), "5,000 tokens is beyond the model's own limit of 4,096"),
+    ],
+)
+def test_what_cannot_be_is_said_before_the_answer_and_once(arguments: tuple[str, ...], told: str, cli: Cli) -> None:
+    code, out, _ = cli("fit", "llama-2-7b", "--gpu", "l40s", *arguments, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert [text for text in answer["warnings"] if told in text]
+    assert not [text for text in answer["assumptions"] if told in text]
+
+
+def test_two_names_of_one_option_may_say_the_same(cli: Cli) -> None:
+    code, _, err = cli("fit", "llama-2-7b", "--gpu", "l40s", *_LLAMA, "--parallel", "4", "--max-num-seqs", "4")
+    assert (code, err) == (0, "")

@@ -11,7 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrows.engines.command import looks_like_command, read_command
+from narrows.answers.fit import fit
+from narrows.answers.load import load
+from narrows.answers.models import model
+from narrows.engines.beginnings import looks_like_command
+from narrows.engines.command import read_command
 from narrows.text import BadInput
 
 SERVE = "vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2 --max-model-len 32768"
@@ -239,6 +243,32 @@ def test_bad_yaml_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(BadInput):
         read_command(str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("vllm serve", " vllm serve ", "A=1 vllm serve", "vllm serve; ls", "vllm serve --max-model-len 5"),
+        *("docker run vllm/vllm-openai:v0.9.0", "python -m vllm.entrypoints.openai.api_server"),
+        *("sglang serve", "python -m sglang.launch_server", "llama-server", "llama-server -c 5"),
+    ],
+)
+def test_a_command_without_a_model_is_told_that_it_names_none(text: str) -> None:
+    with pytest.raises(BadInput, match="the command names no"):
+        fit(text, "l40s")
+
+
+@pytest.mark.parametrize("text", ["vllm", "vllm bench m", "docker", "docker run x/y", "kubectl apply -f x", "sglang"])
+def test_a_command_that_starts_no_engine_is_not_taken_for_a_model(text: str) -> None:
+    with pytest.raises(BadInput, match="not a start command"):
+        fit(text, "l40s")
+
+
+def test_questions_about_a_model_alone_say_so_where_a_command_is_given() -> None:
+    with pytest.raises(BadInput, match="takes a model, not a start command"):
+        load("vllm serve llama-2-7b", gpu="l40s")
+    with pytest.raises(BadInput, match="takes a model, not a start command"):
+        model("vllm serve llama-2-7b")
 
 
 def test_a_model_is_not_taken_for_a_command() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from narrows.answers.fit import fit
 from narrows.deployment import Deployment, deploy
 from narrows.diagnosis.deployed import deployed
 from narrows.hardware import find_accelerator
@@ -62,6 +63,28 @@ def test_what_v1_lacked_runs_on_the_older_core(gpu: str, version: str, options: 
     found = on(gpu, version, max_length=4096, **options)
     assert found.engine.core == core
     assert any(str(text).startswith(f"vllm=={found.engine.version} runs") for text in found.assumptions) == bool(core)
+
+
+@pytest.mark.parametrize(
+    ("switch", "version", "told"),
+    [
+        ("0", "0.32", "VLLM_USE_V1=0 changes nothing: vllm==0.32 has no engine core V0 any more"),
+        ("0", "0.11", "VLLM_USE_V1=0 changes nothing: vllm==0.11 has no engine core V0 any more"),
+        ("0", "0.10.2", "the figures are of its own, V1"),
+        ("0", "0.8.5", None),
+        ("0", "0.6.1", None),
+        ("1", "0.6.1", "VLLM_USE_V1=1 asks for an engine core of which vllm==0.6.1 is not known here"),
+        ("1", "0.8.5", None),
+        ("1", "0.32", None),
+    ],
+)
+def test_a_core_that_the_version_has_not_is_not_taken_without_a_word(
+    switch: str, version: str, told: str | None
+) -> None:
+    command = f"VLLM_USE_V1={switch} vllm serve Qwen/Qwen3-4B --max-model-len 4096"
+    warnings = [str(one) for one in fit(command, "l40s", engine=f"vllm=={version}").warnings]
+    assert [one for one in warnings if "VLLM_USE_V1" in one and told is not None and told in one] or not told
+    assert bool(warnings) == bool(told)
 
 
 def test_the_older_core_profiles_whole_prompts_on_a_turing_device() -> None:

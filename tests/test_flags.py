@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from narrows.answers.fit import fit
@@ -35,6 +37,20 @@ def test_the_beginning_of_several_flags_is_refused_as_the_engine_does(written: s
         read_command(f"vllm serve m {written}")
 
 
+def test_all_flags_that_a_beginning_can_mean_are_named_or_counted() -> None:
+    for engine in ("vllm", "sglang"):
+        for beginning in ("--max", "--m", "--c", "--e"):
+            meanings = [one for one in flag_table(engine) if one.startswith(beginning)]
+            with pytest.raises(BadInput) as refused:
+                meant(engine, beginning)
+            told = str(refused.value)
+            named = [word.strip(",;") for word in told.split()[1:] if word.startswith("--")]
+            more = re.search(r" and (\d+) more", told)
+            assert set(named) <= set(meanings)
+            assert len(named) + (int(more[1]) if more else 0) == len(meanings)
+            assert len(told) < 360
+
+
 def test_a_beginning_of_flags_that_do_not_bear_on_memory_is_passed_over() -> None:
     assert read_command("vllm serve m --ssl a --gen b").options == {}
 
@@ -43,8 +59,10 @@ def test_sglang_reads_beginnings_too() -> None:
     found = read_sglang_command("python -m sglang.launch_server --model m --tensor 4 --mem_frac 0.8 --chunked 4096")
     assert (found.options["tp"], found.options["gpu_memory_utilization"]) == (4, 0.8)
     assert found.options["max_num_batched_tokens"] == 4096
+    drafted = read_sglang_command("python -m sglang.launch_server --model m --speculative-algo EAGLE")
+    assert drafted.options["speculative_algorithm"] == "EAGLE"
     with pytest.raises(BadInput, match="changes what SGLang keeps"):
-        read_sglang_command("python -m sglang.launch_server --model m --speculative-algo EAGLE")
+        read_sglang_command("python -m sglang.launch_server --model m --swa-full-tokens-ratio 0.5")
 
 
 def test_a_flag_that_is_not_read_and_may_change_memory_is_said_first() -> None:

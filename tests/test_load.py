@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 from narrows.answers.load import load
+from narrows.loading.path import Limit
 from narrows.report import charts
 from narrows.report.console import to_text
+from narrows.report.i18n import LANGUAGES, use_language
 from narrows.report.load import limit_name, load_report, stage_name
 from narrows.report.load_chart import load_chart
 from narrows.report.render import answer_html, answer_text
@@ -200,9 +203,12 @@ def test_the_report_names_every_stage_and_the_narrow_one() -> None:
     assert "<table>" in answer_html(answer)
 
 
-def test_every_limit_has_a_word() -> None:
-    for limit in (None, "readers", "storage", "machine", "processor", "link", "loader", "memory"):
-        assert isinstance(limit_name(limit), str)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_limit_has_a_word_of_its_own(language: str) -> None:
+    use_language(language)
+    words = {limit_name(limit) for limit in get_args(Limit)}
+    assert len(words) == len(get_args(Limit)) and "" not in words
+    assert limit_name(None) == ""
 
 
 @pytest.mark.parametrize("loader", ["safetensors", "runai", "eager"])
@@ -227,3 +233,19 @@ def test_the_waterfall_has_a_bar_and_a_figure_per_stage_inside_the_picture(
         left, right = (row["begin"] - figure, row["begin"]) if row["before"] else (row["end"], row["end"] + figure)
         assert left >= 0
         assert right <= top * 1.25
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "told"),
+    [
+        ("deepseek-v3", {"gpu": "t4"}, "they do not fit, and the times are as if they did"),
+        ("llama-2-7b", {"gpu": "tpu-v5e", "tp": 4}, "by a plugin alone"),
+        ("llama-2-7b", {"gpu": "l40s", "instance": "g5.xlarge"}, "--instance g5.xlarge has a10g, not l40s"),
+        ("llama-2-7b", {"gpu": "a10g", "instance": "g5.xlarge"}, None),
+        ("llama-2-7b", {"gpu": "l40s"}, None),
+    ],
+)
+def test_what_does_not_run_is_said_before_its_times(model: str, options: dict[str, Any], told: str | None) -> None:
+    warnings = [str(text) for text in load(model, source="gp3", **options).warnings]
+    assert len(warnings) == (told is not None)
+    assert told is None or told in warnings[0]

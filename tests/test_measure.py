@@ -22,7 +22,7 @@ import pytest
 from narrows.answers.fit import fit
 from narrows.answers.gpus import gpus
 from narrows.answers.measure import MachineMeasured, measure_machine
-from narrows.calibration.curve import curve_of, measured_curve, measured_row, values_of
+from narrows.calibration.curve import curve_of, measured_row, values_of
 from narrows.calibration.laws import Law, law, measured_laws
 from narrows.deployment import deploy
 from narrows.hardware import find_accelerator
@@ -510,11 +510,12 @@ def test_without_any_library_the_sentence_says_what_to_install(monkeypatch: pyte
 
 def test_the_measured_curve_is_kept_as_a_law_of_this_machine() -> None:
     measured()
-    curve = measured_curve("fp32")
-    assert curve is not None
+    row = measured_row("fp32")
+    assert row is not None
+    curve = curve_of(row)
     assert curve.seconds(1, 4096, 4096) == pytest.approx(4 * 4096**2 / BANDWIDTH, rel=0.01)
     assert curve.seconds(700, 4096, 4096) == pytest.approx(2 * 700 * 4096**2 / PEAK, rel=0.05)
-    assert measured_curve("fp4") is None
+    assert measured_row("fp4") is None
 
 
 def test_laws_of_this_machine_come_before_those_that_narrows_ships(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -758,8 +759,9 @@ def test_the_roofline_of_this_machine_goes_by_its_own_curve() -> None:
         for one in plan_of(deployment).operators(Batch.prefill(256))
         if isinstance(one.shape, Gemm) and one.shape.m > 1
     )
-    curve = measured_curve(product.precision)
-    assert curve is not None and isinstance(product.shape, Gemm)
+    row = measured_row(product.precision)
+    assert row is not None and isinstance(product.shape, Gemm)
+    curve = curve_of(row)
     assert costs(product).time == pytest.approx(curve.seconds(product.shape.m, product.shape.k, product.shape.n))
     # tables over rows ask with arrays
     assert StepTime(deployment).step(Batch.decode(4, 100)) > 0

@@ -720,7 +720,7 @@ def ran(seconds: list[float], tops: tuple[float, ...] = (1.5e9, 1.5e9), **change
     pairs += (Pair("direct", beside(), taken(0.55, starved=0.5, sinking=0.01), None),)
     known: dict[str, Any] = {
         "depths": {1: 1e9, 8: 2e9}, "tops": tops, "pairs": pairs, "failed": {"runai": Text("it is not well")},
-        "past_cache": True, "conditions": CONDITIONS, "seconds": 10.0, "rounds": len(seconds),
+        "conditions": CONDITIONS, "seconds": 10.0, "rounds": len(seconds),
     }  # fmt: skip
     return Ran(**{**known, **changed})
 

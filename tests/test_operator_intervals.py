@@ -52,6 +52,18 @@ def test_intervals_hold_on_devices_left_out_together(protocol: str) -> None:
     assert [one.group for one in found if not 0.7 <= one.coverage <= 0.9] == []
 
 
+def test_intervals_hold_on_the_device_kept_apart_operator_by_operator() -> None:
+    found = {one.group: one.coverage for one in intervals("test split")}
+    whole = ["fp8 rtx-pro-6000-blackwell-server", "attention (all)", "small attention (all)", "experts (all)"]
+    assert [name for name in whole if not 0.7 <= found[name] <= 0.9] == []
+
+
+def test_what_attention_misses_on_one_device_is_told_by_all_of_its_laws_together() -> None:
+    widths = {one.group: one.mean_width for one in intervals("leave one device out")}
+    assert widths["attention (all)"] < 1.0  # 1.5 where each law is left to the two or three devices it knows
+    assert widths["small attention (all)"] < 1.6  # 4.2 so
+
+
 def test_a_table_says_where_a_single_device_is_not_covered() -> None:
     for board in boards():
         many = [one for one in board.intervals if one.n >= 100]

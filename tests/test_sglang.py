@@ -434,8 +434,6 @@ def test_an_image_names_the_version() -> None:
         ("sglang serve --tp 2", "names no model"),
         ("sglang serve --model-path m --tp two", "--tp is two"),
         ("sglang serve --model-path m --mem-fraction-static 90", "must be a number"),
-        ("sglang serve --model-path m --speculative-algorithm EAGLE", "--speculative-algorithm changes what SGLang"),
-        ("sglang serve --model-path m --enable-dp-attention", "--enable-dp-attention changes"),
         ("sglang serve --model-path m --cuda-graph-max-bs 16", "add --mem-fraction-static"),
         ("sglang serve --model-path $MODEL", "a shell would fill in"),
         ("sglang serve --model-path 'm", "check its quotes"),

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from narrows import roofline
+from narrows import fit, roofline
 from narrows.deployment import deploy
+from narrows.deployment.runs import unfit
 from narrows.engines import find_engine
 from narrows.engines.support import What, platform_of, support
 from narrows.hardware import accelerators, find_accelerator
@@ -160,6 +161,42 @@ def test_a_format_that_the_engine_does_not_run_there_is_refused() -> None:
     for gpu, precision in (("v100-sxm2-32gb", "fp8"), ("b200-sxm", "int8"), ("mi300x", "fp4")):
         with pytest.raises(BadInput, match=f"--precision is {precision}: vllm==.* does not run"):
             roofline("llama-3.1-8b", gpu, precision=precision)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "options", "told"),
+    [
+        ("v100-sxm2-32gb", {}, "its compute capability is 7.0, and 7.5 is needed"),
+        ("v100-sxm2-32gb", {"engine": "vllm==0.20"}, None),
+        ("tpu-v5e", {}, "by a plugin alone"),
+        ("t4", {"dtype": "bfloat16"}, "refuses to start in bfloat16 on NVIDIA T4"),
+        ("t4", {"engine": "vllm==0.8"}, "give --dtype float16"),
+        ("t4", {"engine": "vllm==0.8", "dtype": "float16"}, None),
+        ("t4", {}, None),
+        ("v100-sxm2-32gb", {"engine": "vllm==0.20", "kv_cache_dtype": "fp8"}, "8-bit KV cache"),
+        ("l40s", {"dtype": "bfloat16", "kv_cache_dtype": "fp8"}, None),
+        ("h100-sxm", {}, None),
+    ],
+)
+def test_fit_says_first_what_of_a_deployment_does_not_run(gpu: str, options: dict[str, Any], told: str | None) -> None:
+    warnings = [str(text) for text in fit("llama-3.1-8b", gpu, max_len=4096, **options).warnings]
+    assert len(warnings) == (told is not None)
+    assert told is None or told in warnings[0]
+
+
+def test_fit_names_no_device_that_does_not_run_the_engine() -> None:
+    for model, gpu, engine in (("llama-3.1-8b", "t4", "vllm"), ("llama-3.3-70b-instruct", "l40s", "sglang")):
+        one = fit(model, gpu, max_len=4096, engine=engine).candidates[0]
+        for mend in (one.mend, *one.other_mends):
+            if mend is not None and mend.change.startswith("--gpu"):
+                assert not unfit(
+                    deploy(load_model(model), find_accelerator(mend.change.split()[1]), engine=engine), "auto"
+                )
+
+
+def test_a_device_that_is_named_twice_is_one_candidate() -> None:
+    assert [one.gpu for one in fit("llama-3.1-8b", ["l40s", "L40S", "nvidia l40s", "l40s"]).candidates] == ["l40s"]
+    assert not roofline("llama-3.1-8b", ["l40s", "L40S"]).others
 
 
 def test_an_engine_on_a_device_that_it_does_not_run_on_is_said_first() -> None:

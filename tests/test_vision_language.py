@@ -314,9 +314,9 @@ def test_one_second_tower_is_another_tower() -> None:
     [
         ("text_config", "rwkv7", "text part of this config is 'rwkv7'"),
         ("text_config", "llava", "text_config' must be an object"),
-        ("text_config", 7, "text part of this config is '7'"),
+        ("text_config", 7, "text_config.model_type' is 7; it must be a word"),
         ("vision_config", "eva", "vision part of this config is 'eva'"),
-        ("vision_config", ["clip"], "vision part of this config is"),
+        ("vision_config", ["clip"], 'vision_config.model_type\' is ["clip"]; it must be a word'),
     ],
 )
 def test_a_part_that_is_not_known_is_refused_by_name(part: str, kind: object, said: str) -> None:

@@ -11,12 +11,13 @@ from narrows.step import Elementwise, Gemm, Operator
 
 WEIGHT_BITS = {"bf16": 16.0, "fp8": 8.0, "fp4": 4.5}
 """As stored: the scales of fp4 are a byte per 16 weights; those of fp8 are one per column."""
-FASTER_THAN_PEAK = "faster than the peak, or than memory can bring what L2 cannot hold"
 
 
 class Table(NamedTuple):
-    """Rows of one device, engine and precision: numpy columns m, n, k and seconds. excluded: rows that no device can
-    have had (`FASTER_THAN_PEAK`).
+    """Rows of one device, engine and precision: numpy columns m, n, k and seconds.
+
+    excluded: how many rows were left out, since no device can have had them: faster than the peak, or than memory can
+    bring what L2 cannot hold.
     """
 
     device: Accelerator

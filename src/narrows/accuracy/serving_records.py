@@ -164,6 +164,10 @@ def deployed(record: ServingRecord) -> Deployment:
     )
 
 
+def _vllm(version: str) -> str:
+    return f"vllm=={version}" if version else "vllm"
+
+
 @cache
 def _deployed(model: str, device: str, engine: str, version: str, tp: int, dp: int, ep: int, kv: str) -> Deployment:
     # llama.cpp's whole files are GGUF too
@@ -174,7 +178,7 @@ def _deployed(model: str, device: str, engine: str, version: str, tp: int, dp: i
     return deploy(
         served_model(model),
         device_of(device),
-        engine="llama.cpp" if gguf is not None else f"vllm=={version}" if version else "vllm",
+        engine="llama.cpp" if gguf is not None else engine if engine == "sglang" else _vllm(version),
         tensor_parallel=1 if layers_only else tp,
         pipeline_parallel=tp if layers_only else 1,
         kv_cache_dtype=kv,

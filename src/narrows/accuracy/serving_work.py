@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from narrows.accuracy.gemm import PLAIN_BANDWIDTH, PLAIN_PEAK
 from narrows.accuracy.serving_records import OLD, ServingRecord, deployed
+from narrows.calibration.laws import Law
 from narrows.deployment import Deployment
 from narrows.memory.shard import binding_shard, shards
 from narrows.roofline.arithmetic import larger
@@ -87,7 +88,7 @@ class _Sums:
         self.exposed = exposed(batch)
         for operator in plan.operators(batch):
             kind, times = kind_of(operator), operator.count
-            time, near = costs(operator).time, few(operator)
+            time, near = costs(operator).time, few(operator, device)
             if kind == "experts":
                 self.routed = self.routed + times * time
             self.times[kind] = self.times[kind] + times * time * near
@@ -126,8 +127,13 @@ class Unworkable(NamedTuple):
     reason: Text
 
 
-def works(records: Sequence[ServingRecord]) -> tuple[tuple[Work, ...], tuple[Unworkable, ...]]:
-    """All records as numbers, and those that cannot be deployed. Decode where a record has `tpot`, else its prompt."""
+def works(
+    records: Sequence[ServingRecord], ggml: Sequence[Law] | None = None
+) -> tuple[tuple[Work, ...], tuple[Unworkable, ...]]:
+    """All records as numbers, and those that cannot be deployed. Decode where a record has `tpot`, else its prompt.
+
+    ggml: laws of llama.cpp's kernels that are being fitted, in place of the shipped ones.
+    """
     groups: dict[int, list[ServingRecord]] = defaultdict(list)
     deployments: dict[int, Deployment] = {}
     left: list[Unworkable] = []
@@ -143,7 +149,7 @@ def works(records: Sequence[ServingRecord]) -> tuple[tuple[Work, ...], tuple[Unw
     for key, group in groups.items():
         deployment = deployments[key]
         try:
-            plan, costs = plan_of(deployment), Costs(deployment, bare=True)
+            plan, costs = plan_of(deployment), Costs(deployment, bare=True, ggml=ggml)
             # its own collectives; of TensorRT-LLM's attention, measured apart, servers show nothing
             costs.library = group[0].engine
             costs.by_vectors = group[0].engine in VECTORS

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from narrows.answers.base import Answer, command_line
-from narrows.answers.mend import Mend, mends_of
-from narrows.answers.model import ModelFacts, model_facts
-from narrows.answers.pasted import older_warnings, pasted_options, read_pasted
+from narrows.answers.base import command_line
+from narrows.answers.drafts import with_draft
+from narrows.answers.first import said_first
+from narrows.answers.fit_types import Candidate, Fit, Moment, RuleOfThumb
+from narrows.answers.mend import mends_of
+from narrows.answers.model import model_facts
+from narrows.answers.options import as_planned, asked_of, deploy_options, named_devices, read_model, said_of
 from narrows.answers.serve import serve_command
-from narrows.answers.verdict import Starts, Verdict, overrun, reason_of, starts_of, verdict_of
+from narrows.answers.verdict import overrun, reason_of, starts_of, verdict_of
 from narrows.deployment import Deployment, deploy, whole, whole_blocks
 from narrows.hardware import cheapest, find_accelerator
-from narrows.memory import Capacity, Ledger, Reserve, capacity, growth, ledger, reserve, start
-from narrows.models import ModelSpec, load_model
-from narrows.models.named import stored_as_named
-from narrows.precision.named import named_scheme
+from narrows.memory import Capacity, Reserve, capacity, growth, ledger, reserve, start
+from narrows.memory.draft import draft_share
+from narrows.models import ModelSpec
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
 
@@ -26,129 +26,20 @@ if TYPE_CHECKING:
     from narrows.engines.command import EngineCommand
 
 
-class Moment(msgspec.Struct, frozen=True):
-    """Memory of one device at one moment from idle to peak; `used` is all that is taken, bytes."""
-
-    name: str
-    used: int
-    terms: Ledger
-
-
-class RuleOfThumb(msgspec.Struct, frozen=True):
-    """The rule "start with twice the model's size", held against the device's usable memory."""
-
-    bytes: int
-    holds: bool
-
-
-class Candidate(msgspec.Struct, frozen=True):
-    """One deployment: does the load fit, what would at most, what it costs, and how memory grows.
-
-    starts: what this version of the engine does with it. kv_blocks, kv_block_size, kv_tokens, max_concurrency: as its
-    log would state them; paged_bytes_per_sequence: one sequence of `length` tokens in whole pages, with the tokens in
-    flight that windows keep. serve_command: the engine's own command, with the first mend where it needs one.
-    terms: bytes per device on the binding rank, for `batch` sequences of `length` tokens. max_batch: sequences of
-    that length; max_length: tokens each of `max_length_batch` sequences can have, the model's limit at most.
-    kv_cache_available: bytes per device for KV cache and state, with an 80 % interval. cuda_graphs: bytes per device,
-    with the interval that drivers make. log: lines of the engine's log that state its pools (SGLang).
-    """
-
-    gpu: str
-    gpu_name: str
-    count: int
-    tensor_parallel: int
-    pipeline_parallel: int
-    engine: str
-    gpu_memory_utilization: float
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    fits: bool
-    verdict: Verdict
-    reason: Text
-    batch: int
-    length: int
-    terms: Ledger
-    reserve_basis: tuple[Text, ...]
-    max_batch: int
-    max_length: int
-    max_length_batch: int
-    starts: Starts
-    kv_tokens: int
-    kv_blocks: int
-    kv_block_size: int
-    paged_bytes_per_sequence: int
-    serve_command: str
-    kv_cache_available: Quantity
-    cuda_graphs: Quantity
-    max_concurrency: float
-    rule_of_thumb: RuleOfThumb
-    usd_per_hour: float | None
-    instance: str | None
-    price_as_of: str | None
-    usd_per_hour_per_sequence: float | None
-    growth: tuple[Moment, ...]
-    mend: Mend | None
-    other_mends: tuple[Mend, ...]
-    log: tuple[str, ...] = ()
-
-
-class Fit(Answer, frozen=True, kw_only=True):
-    """The answer of `fit`. warnings: what of the question was left out of it and may change the figures."""
-
-    schema: str = "narrows.fit/1"
-    model: ModelFacts
-    candidates: tuple[Candidate, ...]
-    warnings: tuple[Text, ...] = ()
-
-    @property
-    def fits(self) -> bool:
-        """Whether any candidate fits."""
-        return any(candidate.fits for candidate in self.candidates)
-
-
-_DEFAULTS: dict[str, Any] = {
-    "tp": 1,
-    "pp": 1,
-    "engine": "vllm",
-    "dtype": "auto",
-    "kv_cache_dtype": "auto",
-    "enforce_eager": False,
-    "swa_full": False,
-}
-"""What an option is where it is not given, if not None."""
-_DEPLOY = {
-    "engine": "engine",
-    "tensor_parallel": "tp",
-    "pipeline_parallel": "pp",
-    "dtype": "dtype",
-    "kv_cache_dtype": "kv_cache_dtype",
-    "max_length": "max_len",
-    "max_num_seqs": "max_num_seqs",
-    "max_num_batched_tokens": "max_num_batched_tokens",
-    "utilization": "gpu_memory_utilization",
-    "enforce_eager": "enforce_eager",
-    "kv_cache_memory_bytes": "kv_cache_memory_bytes",
-    "quantization": "quantization",
-    "device_memory": "memory",
-    "memory_in_use": "memory_in_use",
-    "cache_type_v": "cache_type_v",
-    "swa_full": "swa_full",
-    "page_size": "page_size",
-    "max_total_tokens": "max_total_tokens",
-    "engine_core": "engine_core",
-}
-"""Parameters of `deploy` → options of `fit`."""
+__all__ = ["Candidate", "Fit", "Moment", "RuleOfThumb", "fit"]
 
 
 def fit(
     model: str | ModelSpec,
     gpu: str | Sequence[str],
     *,
-    batch: int | None = None,
     max_len: int | None = None,
+    batch: int | None = None,
     prompt: int | None = None,
     tp: int = 1,
     pp: int = 1,
+    ep: int = 1,
+    dp: int = 1,
     engine: str = "vllm",
     dtype: str = "auto",
     kv_cache_dtype: str = "auto",
@@ -166,14 +57,19 @@ def fit(
     swa_full: bool = False,
     page_size: int | None = None,
     max_total_tokens: int | None = None,
+    cpu_offload_gb: float | None = None,
+    speculative_config: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Does `model` fit on `gpu` (one or several to compare), and how much work fits beside it?
 
     batch: sequences at once (None: as many as fit). max_len: tokens per sequence, prompt and answer (None: the
     model's own limit). prompt: tokens of it that are prompt, for the growth from idle to peak (None: half).
-    memory: usable bytes per device in place of the catalogue's. memory_in_use: bytes of each device that other
-    processes hold when the engine starts (nvidia-smi shows them). cache_type_v, swa_full: of llama.cpp. page_size,
+    ep: ranks over which whole experts are given out, of tp × dp. dp: replicas of all but the experts, each of `tp`
+    devices (DP attention); batch and capacity are of one. memory: usable bytes per device in place of the catalogue's.
+    memory_in_use: bytes of each device that other processes hold when the engine starts (nvidia-smi shows them).
+    cpu_offload_gb: GiB of weights per device that stay in host memory. speculative_config: what drafts, as vLLM's flag
+    has it, such as '{"method": "mtp", "num_speculative_tokens": 1}'. cache_type_v, swa_full: of llama.cpp. page_size,
     max_total_tokens: of SGLang. progress: told (headers read, headers in all) while files are read. Raises BadInput.
 
     model may also be the engine's start command as it is pasted, or the path of a Compose file or a Kubernetes manifest
@@ -182,71 +78,35 @@ def fit(
     >>> fit("llama-2-7b", gpu="l40s", max_len=4096).candidates[0].max_batch
     13
     """
-    asked: dict[str, Any] = {
-        "max_len": max_len,
-        "batch": batch,
-        "prompt": prompt,
-        "tp": tp,
-        "pp": pp,
-        "engine": engine,
-        "dtype": dtype,
-        "kv_cache_dtype": kv_cache_dtype,
-        "gpu_memory_utilization": gpu_memory_utilization,
-        "max_num_seqs": max_num_seqs,
-        "max_num_batched_tokens": max_num_batched_tokens,
-        "enforce_eager": enforce_eager,
-        "kv_cache_memory_bytes": kv_cache_memory_bytes,
-        "quantization": quantization,
-        "memory": memory,
-        "memory_in_use": memory_in_use,
-        "cloud": cloud,
-        "assume": assume,
-        "cache_type_v": cache_type_v,
-        "swa_full": swa_full,
-        "page_size": page_size,
-        "max_total_tokens": max_total_tokens,
-        "engine_core": None,
-    }
-    said = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
-    names = [gpu] if isinstance(gpu, str) else list(gpu)
-    if not names:
-        raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
-    command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said)
+    asked = asked_of(locals())
+    names = list(dict.fromkeys(named_devices(gpu)))
+    command = command_line("fit", model if isinstance(model, str) else model.name, gpu=names, **said_of(asked))
     notes: list[Text] = []
     warnings: list[Text] = []
-    pasted = read_pasted(model) if isinstance(model, str) else None
-    if pasted is not None:
-        model = pasted.model
-        said = {**pasted_options(pasted, notes, warnings), **said}
-    wanted = {**asked, **said}
+    spec, wanted, pasted = read_model(model, asked, notes, warnings, progress)
     batch = wanted["batch"]
-    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
     if pasted is not None and pasted.engine == "llama.cpp":
         from narrows.engines.llamacpp_command import all_layers, shared_length
 
         all_layers(pasted.options.get("gpu_layers", "auto"), spec.layers)
         if wanted["max_len"] is None and spec.max_length:
             wanted["max_len"] = shared_length(spec.max_length, pasted.options.get("batch"))
-    if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
-        # a file that is planned for is the model itself, and nothing that the engine makes of it
-        spec = stored_as_named(spec, wanted["quantization"])
-        wanted["quantization"] = None
+    spec = as_planned(spec, wanted)
     if batch is not None:
         whole("--batch", batch)
-    options: dict[str, Any] = {name: wanted[told] for name, told in _DEPLOY.items()}
-    options["adapters"] = wanted.get("adapters")
+    # one device may have been named twice, by two of its names
+    devices = {device.id: device for device in map(find_accelerator, names)}.values()
+    wanted["draft"] = with_draft(wanted, spec)
+    options = deploy_options(wanted)
     if batch is not None and options["max_num_seqs"] is None:
         # asked for so many at once, an engine must be told to run as many
-        usual = [deploy(spec, find_accelerator(name), **options).max_num_seqs for name in names]
+        usual = [deploy(spec, device, **options).max_num_seqs for device in devices]
         if batch > min(usual):
             options["max_num_seqs"] = batch
-            notes.append(
-                Text(
-                    "max_num_seqs is taken as {batch}; by itself the engine runs {usual}", batch=batch, usual=min(usual)
-                )
-            )
-    deployments = [whole_blocks(deploy(spec, find_accelerator(name), **options)) for name in names]
-    warnings += older_warnings(deployments[0].engine)
+            taken = {"batch": batch, "usual": min(usual)}
+            notes.append(Text("max_num_seqs is taken as {batch}; by itself the engine runs {usual}", **taken))
+    deployments = [whole_blocks(deploy(spec, device, **options)) for device in devices]
+    warnings += said_first(deployments, options["dtype"], options["engine_core"])
     if pasted is not None and pasted.options.get("max_len") == "auto" and max_len is None:
         deployments = [_longest(one, options, notes) for one in deployments]
     first = deployments[0]
@@ -261,13 +121,14 @@ def fit(
     for one in candidates:
         if first.memory_in_use and one.fits:
             warnings += overrun(one.gpu_name, one.terms.free)
+    known = _assumptions(spec, deployments, prompt is None, given)
     return Fit(
         command=command,
         model=model_facts(spec, first.max_length, first.kv),
         candidates=candidates,
         warnings=tuple(warnings),
-        assumptions=(*_assumptions(spec, deployments, prompt is None, given), *notes),
-        sources=_sources(spec, deployments, candidates),
+        assumptions=(*(text for text in known if text not in warnings), *notes),
+        sources=_sources(spec, deployments),
     )
 
 
@@ -316,7 +177,7 @@ def _pages_note(model: ModelSpec) -> Text:
     return Text("the ledger's KV bytes are logical; batch and length count the engine's pages too")
 
 
-def _sources(model: ModelSpec, deployments: list[Deployment], candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
+def _sources(model: ModelSpec, deployments: list[Deployment]) -> tuple[str, ...]:
     found = [model.source] if model.source else []
     found += [one.accelerator.source for one in deployments]
     found.append(deployments[0].engine.source)
@@ -380,6 +241,9 @@ def _candidate(
         mend=mends[0] if mends else None,
         other_mends=mends[1:],
         log=_log(deployment, room),
+        draft=draft_share(deployment),
+        expert_parallel=deployment.expert_parallel,
+        attention_data_parallel=deployment.attention_data_parallel,
     )
 
 
@@ -393,6 +257,6 @@ def _graphs(kept: Reserve) -> Quantity:
 def _log(deployment: Deployment, room: Capacity) -> tuple[str, ...]:
     if deployment.engine.name != "sglang":
         return ()
-    from narrows.memory.sglang import log_lines
+    from narrows.memory.sglang_log import log_lines
 
     return log_lines(deployment, room.pages, room.pool)

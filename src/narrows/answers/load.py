@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from narrows.answers.base import command_line
+from narrows.answers.load_first import load_warnings
 from narrows.answers.load_parts import (
     host_memory_of,
     link_of,
@@ -20,6 +21,8 @@ from narrows.answers.load_parts import (
 )
 from narrows.answers.load_types import Load
 from narrows.answers.model import model_facts
+from narrows.answers.options import as_planned, asked_of, deploy_options, named_devices, said_of
+from narrows.answers.pasted import refuse_command
 from narrows.deployment import deploy, whole
 from narrows.hardware import find_accelerator
 from narrows.hardware.storage import Storage, find_instance, find_storage
@@ -31,9 +34,7 @@ from narrows.loading.plan import Settings, predict
 from narrows.loading.rates import READAHEAD, shipped
 from narrows.memory.shard import shards
 from narrows.models import ModelSpec, load_model
-from narrows.models.named import stored_as_named
 from narrows.models.paths import looks_like_path
-from narrows.precision.named import named_scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.quantity import Quantity
 from narrows.text import BadInput, Text
@@ -73,27 +74,18 @@ def load(
     >>> load("llama-2-7b", gpu="l40s", source="gp3").narrow_stage
     'read'
     """
-    if not gpu:
-        raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
-    asked = quantization
+    asked = asked_of(locals())
+    named_devices(gpu)
+    if isinstance(model, str):
+        refuse_command(model, "load")
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
-    if quantization is not None and named_scheme(quantization) is not None:
-        # a type of file that is planned for is the model itself, and nothing that the engine makes of it
-        spec, quantization = stored_as_named(spec, quantization), None
+    wanted = dict(asked)
+    spec = as_planned(spec, wanted)
     device = find_accelerator(gpu)
-    deployment = deploy(
-        spec,
-        device,
-        engine=engine,
-        tensor_parallel=tp,
-        pipeline_parallel=pp,
-        dtype=dtype,
-        quantization=quantization,
-        enforce_eager=enforce_eager,
-        max_length=max_len or (None if spec.max_length else 1),
-        # what a host processor can keep is what was put into it, and loading does not depend on it
-        device_memory=device.memory_bytes if device.is_cpu else None,
-    )
+    wanted["max_len"] = max_len or (None if spec.max_length else 1)
+    # what a host processor can keep is what was put into it, and loading does not depend on it
+    wanted["memory"] = device.memory_bytes if device.is_cpu else None
+    deployment = deploy(spec, device, **deploy_options(wanted))
     notes: list[Text] = []
     place, storage = _source(model if isinstance(model, str) else "", source, notes)
     storage, rates, measured = measured_here(place, storage, shipped())
@@ -141,28 +133,10 @@ def load(
         compiled=compile_cache,
     )
     start = predict(settings, rates)
-    said = {
-        "quantization": asked,
-        "from": source,
-        "gpu": gpu,
-        "engine": engine if engine != "vllm" else None,
-        "tp": tp if tp != 1 else None,
-        "pp": pp if pp != 1 else None,
-        "loader": loader,
-        "concurrency": concurrency,
-        "bandwidth": bandwidth,
-        "instance": instance,
-        "readahead": readahead,
-        "target": target,
-        "warm": warm,
-        "compile_cache": compile_cache,
-        "enforce_eager": enforce_eager,
-        "dtype": dtype if dtype != "auto" else None,
-        "max_len": max_len,
-        "assume": assume,
-    }
+    said = said_of(asked)
+    first = {"quantization": said.pop("quantization", None), "from": said.pop("source", None), "gpu": gpu}
     return Load(
-        command=command_line("load", model if isinstance(model, str) else spec.name, **said),
+        command=command_line("load", model if isinstance(model, str) else spec.name, **first, **said),
         model=model_facts(spec, deployment.max_length, deployment.kv),
         gpu=device.id,
         gpu_name=device.name,
@@ -177,11 +151,11 @@ def load(
         resident_bytes=scenario.resident,
         cached=scenario.cached,
         filesystem=place.filesystem if place is not None else None,
-        stages=stages_of(start, by, rates),
+        stages=stages_of(start, by),
         weights=weights_time(start, rates),
         total=Quantity(start.total, "s", "predicted", start.low, start.high),
-        total_sequential=total_time(start, start.transfer.sequential, rates),
-        total_pipelined=total_time(start, start.transfer.pipelined, rates),
+        total_sequential=total_time(start, start.transfer.sequential),
+        total_pipelined=total_time(start, start.transfer.pipelined),
         narrow_stage=start.narrow.name,
         narrow_reason=reason_of_narrow(start.narrow, scenario),
         narrow_transfer=start.narrow_transfer.name,
@@ -190,6 +164,7 @@ def load(
         steps=steps_of(settings, rates, start),
         host_memory=host_memory_of(deployment, scenario, rates),
         peak_host_bytes=int(by.peak * scenario.bytes * by.share(scenario.ranks)) * (scenario.ranks if by.peak else 1),
+        warnings=load_warnings(deployment, scenario, dtype),
         assumptions=tuple(dict.fromkeys((*spec.assumptions, *deployment.assumptions, *notes))),
         sources=tuple(dict.fromkeys(one for one in (spec.source, storage.source, by.source, device.source) if one)),
     )

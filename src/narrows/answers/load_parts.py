@@ -88,7 +88,7 @@ def _kind(n: int) -> Kind:
     return "predicted" if n else "assumed"
 
 
-def stages_of(start: Start, by: Loader, rates: Rates) -> tuple[LoadStage, ...]:
+def stages_of(start: Start, by: Loader) -> tuple[LoadStage, ...]:
     """The stages in order, each with when it begins and ends: of those that overlap, a chunk after the one before."""
     found, now, narrow = [], 0.0, start.narrow
     begun: float | None = None
@@ -147,7 +147,7 @@ def weights_time(start: Start, rates: Rates) -> Quantity:
     return Quantity(seconds, "s", "predicted", seconds * path.low, seconds * path.high)
 
 
-def total_time(start: Start, moved: float, rates: Rates) -> Quantity:
+def total_time(start: Start, moved: float) -> Quantity:
     """The start with the way of the weights in another reading; the interval moves along."""
     value = start.waiting + moved
     shift = value - start.total

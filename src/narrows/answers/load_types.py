@@ -66,6 +66,7 @@ class Load(Answer, frozen=True, kw_only=True):
     says what bounds it; narrow_transfer: the same of the stages that move weights alone. remedies: single changes, the
     most seconds saved first; steps: what to do first and what then, each with those before it. cached: share of the
     files taken to be in the page cache. peak_host_bytes: host memory held at most beside the page cache.
+    warnings: why it does not run so.
     """
 
     schema: str = "narrows.load/1"
@@ -96,3 +97,4 @@ class Load(Answer, frozen=True, kw_only=True):
     steps: tuple[LoadRemedy, ...]
     host_memory: FromHostMemory | None
     peak_host_bytes: int
+    warnings: tuple[Text, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -181,7 +181,7 @@ def _answer(
         stored=stored,
         store=machine_path(),
         reason=reason,
-        assumptions=(*found.notes, *_how(found)),
+        assumptions=(*found.notes, *_HOW),
         sources=(device.source, *([sheet.source] if sheet else [])),
     )
 
@@ -199,9 +199,9 @@ def _peak(one: Product, bandwidth: float, sheet: Accelerator | None) -> Peak:
     )
 
 
-def _how(found: Probed) -> Sequence[Text]:
-    return (
-        Text("medians of repeats after a warm-up; 80 % of the repeats lie between low and high"),
-        Text("a peak is that of the fastest library and shape; weights of few-row products were not in a cache"),
-        Text("copy and add count bytes read and bytes written, but not the lines a processor reads before it writes"),
-    )
+_HOW = (
+    Text("medians of repeats after a warm-up; 80 % of the repeats lie between low and high"),
+    Text("a peak is that of the fastest library and shape; weights of few-row products were not in a cache"),
+    Text("copy and add count bytes read and bytes written, but not the lines a processor reads before it writes"),
+)
+"""How every such measurement was made."""

@@ -81,7 +81,7 @@ def measured_loader(way: Way, pairs: Sequence[Pair], ranks: int, cores: int, uns
         predicted=of([law.seconds for law in laws], "s", "predicted"),
         error=error,
         verdict="warm" if not cold else "agrees" if error <= CLOSE else "inconclusive" if unsteady else "differs",
-        stages=_stages(laws, colds, warms, seen, size * ranks),
+        stages=_stages(laws, colds, warms, seen),
         host_time=of([one.seconds for one in warms], "s") if warms else None,
         host_predicted=of([law.host for law in laws], "s", "predicted"),
         narrow_stage=seen.stage,
@@ -131,7 +131,7 @@ def evidence(pairs: Sequence[Pair], ranks: int, way: Way) -> Evidence:
 
 
 def _stages(
-    laws: Sequence[Expected], colds: Sequence[Taken], warms: Sequence[Taken], seen: Seen, size: int
+    laws: Sequence[Expected], colds: Sequence[Taken], warms: Sequence[Taken], seen: Seen
 ) -> tuple[MeasuredStage, ...]:
     typical = laws[0].stages
     cold = median([one.seconds for one in colds])

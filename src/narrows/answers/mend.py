@@ -9,6 +9,7 @@ import msgspec
 
 from narrows.answers.verdict import bound_of
 from narrows.deployment import Deployment, check_split, deploy, whole_blocks
+from narrows.deployment.runs import unfit
 from narrows.hardware import accelerators, cheapest
 from narrows.memory import Capacity, capacity, start
 from narrows.text import BadInput, Text
@@ -49,6 +50,7 @@ def mends_of(
 
     def tried(change: str, text: Text, **changed: Any) -> Mend | None:
         wanted = changed.pop("batch", load)
+        changed |= _whole_experts(deployment, changed.get("tensor_parallel", deployment.tensor_parallel))
         try:
             changed = {**options, "max_length": deployment.max_length, **changed}
             one = whole_blocks(deploy(deployment.model, gpu, **changed))
@@ -115,7 +117,11 @@ def mends_of(
         flag = deployment.engine.gpu_memory_utilization_flag
         yield from _some(tried(f"{flag} {usual:g}", Text("the engine's usual share of the memory"), utilization=None))
     for tp in _splits(deployment):
-        found = tried(f"--tp {tp}", Text("weights and KV shared by {n} of these", n=tp), tensor_parallel=tp)
+        found = tried(
+            f"--tp {tp}" + "".join(f" --ep {n}" for n in _whole_experts(deployment, tp).values()),
+            Text("weights and KV shared by {n} of these", n=tp * deployment.attention_data_parallel),
+            tensor_parallel=tp,
+        )
         if found:
             yield found
             break
@@ -123,7 +129,7 @@ def mends_of(
         for pp in (2, 4, 8):
             stages = pp * deployment.pipeline_parallel
             if stages <= deployment.model.layers:
-                count = stages * deployment.tensor_parallel
+                count = stages * deployment.tensor_parallel * deployment.attention_data_parallel
                 text = Text("layers spread over {n} of these", n=count)
                 found = tried(f"--pp {stages}", text, pipeline_parallel=stages)
                 if found:
@@ -183,6 +189,13 @@ def _unbound(deployment: Deployment, room: Capacity, load: int, tried: Callable[
         wanted = -(-(most * room.pages.request_bytes(deployment.max_length) + empty) // 2**20) * 2**20
     name = bound[0].strip("-").replace("-", "_")
     yield from _some(tried(f"{bound[0]} {wanted}{fewer}", text, batch=most, **{name: wanted}))
+
+
+def _whole_experts(deployment: Deployment, tp: int, replicas: int | None = None) -> dict[str, int]:
+    """Expert parallelism on `tp` ranks of each replica: an engine gives whole experts out over all of them, or none."""
+    if deployment.expert_parallel == 1 or deployment.expert_width_parallel > 1:
+        return {}
+    return {"expert_parallel": tp * (replicas or deployment.attention_data_parallel)}
 
 
 _SHARES = (0.93, 0.94, 0.95)
@@ -262,8 +275,9 @@ def _some(found: Mend | None) -> Iterator[Mend]:
 
 
 def _splits(deployment: Deployment) -> Iterator[int]:
-    """Larger tensor-parallel sizes that divide the model; llama.cpp has none."""
-    if deployment.engine.name == "llama.cpp":
+    """Larger tensor-parallel sizes that divide the model; llama.cpp has none, and SGLang's counts replicas too."""
+    name = deployment.engine.name
+    if name == "llama.cpp" or (name == "sglang" and deployment.attention_data_parallel > 1):
         return
     for tp in (2, 4, 8, 16):
         if tp > deployment.tensor_parallel:
@@ -297,10 +311,13 @@ def _hardware(
         changed: dict[str, Any] = {"max_length": length, "tensor_parallel": tp, "pipeline_parallel": pp}
         if usual_share:
             changed["utilization"] = None
-        # what others hold is of this device
+        # what others hold is of this device, and replicas are of its count
+        alone = {"memory_in_use": None, "attention_data_parallel": 1, **_whole_experts(deployment, tp, 1)}
         try:
-            one = whole_blocks(deploy(model, device, **{**options, "memory_in_use": None, **changed}))
+            one = whole_blocks(deploy(model, device, **{**options, **alone, **changed}))
         except BadInput:
+            continue
+        if unfit(one, options["dtype"]):
             continue
         left = capacity(one, load)
         if start(one).stage != "started" or left.max_batch <= (best.max_batch if best else 0):
@@ -310,6 +327,10 @@ def _hardware(
             change += f" --tp {tp}"
         if pp != deployment.pipeline_parallel:
             change += f" --pp {pp}"
+        if deployment.attention_data_parallel > 1:
+            change += " --dp 1"
+        if one.expert_parallel != deployment.expert_parallel:
+            change += f" --ep {one.expert_parallel}"
         if usual_share and deployment.utilization != engine.gpu_memory_utilization:
             change += f" {engine.gpu_memory_utilization_flag} {engine.gpu_memory_utilization:g}"
         if length != deployment.max_length:

@@ -9,6 +9,7 @@ import msgspec
 from narrows import __version__
 from narrows.answers.base import Answer, Printed, command_line
 from narrows.answers.model import ModelFacts, model_facts
+from narrows.answers.pasted import refuse_command
 from narrows.answers.structure import CacheTerm, Component, LayerKind, cache_law, components, layer_kinds
 from narrows.deployment import whole
 from narrows.models import ModelSpec, load_model
@@ -101,6 +102,8 @@ def model(
     quantization: a file type of llama.cpp (`Q4_K_M`), as which the model is taken to be stored. progress: told
     (headers read, headers in all) while files are read.
     """
+    if isinstance(source, str):
+        refuse_command(source, "models")
     spec = source if isinstance(source, ModelSpec) else load_model(source, assume=assume, progress=progress)
     if quantization is not None:
         spec = stored_as_named(spec, quantization)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from narrows.text import BadInput, Text
 
 if TYPE_CHECKING:
-    from narrows.engines import Engine
     from narrows.engines.command import EngineCommand
+    from narrows.models import ModelSpec
 
 
 def read_pasted(text: str) -> EngineCommand | None:
-    """The start command in `text`, if it is one: names of models hold no blanks, and configs do not end in .yaml."""
-    if " " not in text.strip() and not text.strip().endswith((".yml", ".yaml")):
+    """The start command in `text`, if it is one: what lies there as a file is none, unless it ends in .yaml."""
+    stripped = text.strip()
+    if not stripped.endswith((".yml", ".yaml")) and (_is_one_long_word(stripped) or os.path.exists(text)):
         return None
     from narrows.engines.llamacpp_command import is_llama_command, read_llama_command
 
@@ -23,7 +25,8 @@ def read_pasted(text: str) -> EngineCommand | None:
 
     if is_sglang_command(text):
         return read_sglang_command(text)
-    from narrows.engines.command import looks_like_command, read_command
+    from narrows.engines.beginnings import looks_like_command
+    from narrows.engines.command import read_command
 
     if not looks_like_command(text):
         return None
@@ -36,19 +39,25 @@ def read_pasted(text: str) -> EngineCommand | None:
     return command
 
 
-def older_warnings(engine: Engine) -> list[Text]:
-    """What is said first of a version older than the oldest whose memory is known (vllm-project/vllm#2031: 0.2.5)."""
-    if not engine.older:
-        return []
-    return [
-        Text(
-            "{name} {version} is older than {oldest}, the oldest whose memory is known and whose facts are taken: on "
-            "several devices its KV cache was half as large as this says",
-            name=engine.name,
-            version=engine.older,
-            oldest=engine.version,
-        )
-    ]
+_LONGEST_PROGRAM = 40
+
+
+def _is_one_long_word(text: str) -> bool:
+    """Whether this is longer than the name of any program, and names nothing behind it."""
+    return len(text) > _LONGEST_PROGRAM and " " not in text and "\n" not in text
+
+
+def refuse_command(text: str, command: str) -> None:
+    """Refuse a start command where only a model is read. command: the question, such as `load`."""
+    if not os.path.exists(text) and " " in text.strip():
+        from narrows.engines.beginnings import looks_like_command
+
+        if looks_like_command(text):
+            raise BadInput(
+                "'narrows {command}' takes a model, not a start command (those are read by 'narrows fit' and 'narrows "
+                "roofline'); give the model by itself",
+                command=command,
+            )
 
 
 def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Text]) -> dict[str, Any]:
@@ -68,19 +77,52 @@ def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Tex
         options["engine"] = f"{command.engine}=={command.version}"
     if options.get("max_len") == "auto":
         del options["max_len"]
-    if options.pop("data_parallel", 1) != 1:
-        notes.append(Text("data parallel: every replica is alike; the figures are of one"))
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     options.pop("gpu_layers", None)
+    without = [flag for flag in ("max_loras", "max_lora_rank") if flag in options]
     slots, rank = options.pop("max_loras", 1), options.pop("max_lora_rank", 16)
+    if not options.get("lora", False):
+        warnings += [
+            Text("{flag} does nothing without --enable-lora", flag="--" + flag.replace("_", "-")) for flag in without
+        ]
     if options.pop("lora", False):
         # vLLM's own: one adapter at once, of rank 16
         options["adapters"] = (slots, rank)
         notes.append(
             Text("LoRA adapters: 'narrows fit' counts their room in memory; what they compute is in no figure")
         )
-    for name in ("expert_parallel", "cpu_offload_gb", "speculative", "block_size"):
+    for name in ("block_size",):
         if options.pop(name, None):
             warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
     return options
+
+
+def with_experts_shared(options: dict[str, Any], model: ModelSpec, notes: list[Text]) -> dict[str, Any]:
+    """The options with replicas and expert parallelism as `deploy` takes them, from the flags of a pasted command.
+
+    vLLM: experts are shared by all tensor-parallel ranks of all replicas, cut by width, or given out whole with
+    --enable-expert-parallel (its documentation of data parallel deployment). SGLang: --tp counts the ranks of all
+    replicas of attention, and --ep-size says over how many of them experts are given out.
+    """
+    found = dict(options)
+    replicas, whole = found.pop("data_parallel", 1), found.pop("expert_parallel", False)
+    within = found.pop("dp_attention", False)
+    mixed = any(tensor.role.startswith("experts.") for layer, _ in model.kinds for tensor in layer.applied())
+    tp = found.get("tp", 1)
+    sglang = found.get("engine", "").startswith("sglang")
+    if within and replicas > 1:
+        if tp % replicas:
+            raise BadInput("--tp {tp} is not a multiple of --dp {dp}, which is how many share it", tp=tp, dp=replicas)
+        found["tp"], found["dp"] = tp // replicas, replicas
+    elif replicas > 1 and mixed and not sglang:
+        found["dp"] = replicas
+    elif replicas > 1:
+        notes.append(Text("data parallel: every replica is alike; the figures are of one"))
+    if whole and mixed:
+        found["ep"] = tp * found.get("dp", 1)
+    elif whole:
+        notes.append(Text("{model} has no experts: expert parallelism changes nothing", model=model.name))
+    if found.get("ep", 1) > 1 and not mixed:
+        del found["ep"]
+    return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.deployment import Deployment
 from narrows.deployment.cache import cache_flag
+from narrows.engines.speculative import SGLANG_ALGORITHMS
 from narrows.models import ModelSpec
 from narrows.precision.per_tensor import PerTensor
 
@@ -17,6 +18,7 @@ _FLAGS = {
     "--batch": "--max-num-seqs",
     "--tp": "--tensor-parallel-size",
     "--pp": "--pipeline-parallel-size",
+    "--dp": "--data-parallel-size",
     "--kv-cache-dtype": "--kv-cache-dtype",
     "--gpu-memory-utilization": "--gpu-memory-utilization",
     "--kv-cache-memory-bytes": "--kv-cache-memory-bytes",
@@ -62,6 +64,8 @@ def serve_command(
     values: dict[str, Any] = {
         "--tensor-parallel-size": deployment.tensor_parallel if deployment.tensor_parallel > 1 else None,
         "--pipeline-parallel-size": deployment.pipeline_parallel if deployment.pipeline_parallel > 1 else None,
+        "--data-parallel-size": deployment.attention_data_parallel if deployment.attention_data_parallel > 1 else None,
+        "--enable-expert-parallel": "" if deployment.expert_parallel > 1 else None,
         "--max-model-len": options["max_length"],
         "--max-num-seqs": options["max_num_seqs"],
         "--max-num-batched-tokens": options["max_num_batched_tokens"],
@@ -71,6 +75,8 @@ def serve_command(
         "--kv-cache-dtype": cache_flag(deployment, options["kv_cache_dtype"]),
         "--quantization": options["quantization"],
         "--enforce-eager": "" if options["enforce_eager"] else None,
+        "--speculative-config": deployment.draft.asked if deployment.draft is not None else None,
+        "--cpu-offload-gb": f"{deployment.offload / 2**30:g}" if deployment.offload else None,
     }
     values.update(changes)
     found = [deployment.engine.name, "serve", served_name(deployment.model)]
@@ -96,6 +102,19 @@ _SGLANG_FLAGS = {
 """Flags of a mend → flags of SGLang."""
 
 
+def _sglang_draft(deployment: Deployment) -> dict[str, str | None]:
+    """What drafts, in SGLang's flags."""
+    draft = deployment.draft
+    if draft is None:
+        return {}
+    named = {method: algorithm for algorithm, method in SGLANG_ALGORITHMS.items()}
+    return {
+        "--speculative-algorithm": named.get(draft.method, draft.method),
+        "--speculative-draft-model-path": draft.model.name if draft.model is not None else None,
+        "--speculative-num-steps": str(draft.tokens),
+    }
+
+
 def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: EngineCommand | None, change: str) -> str:
     """`python -m sglang.launch_server …`, or the pasted command, with the change of a mend."""
     from shlex import join
@@ -105,9 +124,14 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
         if options["max_num_seqs"] != pasted.options.get("max_num_seqs"):
             changes.setdefault("--max-running-requests", str(options["max_num_seqs"]))
         return pasted.corrected(changes)
+    replicas = deployment.attention_data_parallel
+    ranks = deployment.tensor_parallel * replicas
     values: dict[str, Any] = {
         "--model-path": served_name(deployment.model),
-        "--tp": deployment.tensor_parallel if deployment.tensor_parallel > 1 else None,
+        "--tp": ranks if ranks > 1 else None,
+        "--dp": replicas if replicas > 1 else None,
+        "--enable-dp-attention": "" if replicas > 1 else None,
+        "--ep-size": deployment.expert_parallel if deployment.expert_parallel > 1 else None,
         "--pp": deployment.pipeline_parallel if deployment.pipeline_parallel > 1 else None,
         "--context-length": options["max_length"],
         "--mem-fraction-static": options["utilization"],
@@ -119,6 +143,7 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
         "--kv-cache-dtype": cache_flag(deployment, options["kv_cache_dtype"]),
         "--quantization": options["quantization"],
         "--disable-cuda-graph": "" if options["enforce_eager"] else None,
+        **_sglang_draft(deployment),
     }
     values.update(changes)
     found = ["python", "-m", "sglang.launch_server"]
@@ -173,6 +198,8 @@ def _llama_server(deployment: Deployment, change: str, load: int) -> str:
         found += ["-ctk", keys]
     if values != "f16":
         found += ["-ctv", values, "-fa", "on"]
+    if deployment.draft is not None and deployment.draft.model is not None:
+        found += ["-md", served_name(deployment.draft.model)]
     return join([*found, "--swa-full"] if deployment.swa_full else found)
 
 

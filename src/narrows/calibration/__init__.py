@@ -49,8 +49,3 @@ def coefficients(engine: str) -> Coefficients:
     with open(path, "rb") as file:
         rows = (msgspec.json.decode(line, type=Coefficient) for line in file if line.strip())
         return {row.name: row for row in rows}
-
-
-def coefficient(engine: str, name: str) -> Coefficient:
-    """The coefficient `name` of an engine. A name that is not in the file is a mistake of ours: KeyError."""
-    return coefficients(engine)[name]

@@ -89,9 +89,3 @@ def measured_row(precision: str) -> Law | None:
         (row for row in measured_laws(CURVES) if (row.operator, row.precision) == ("gemm", precision)),
         None,
     )
-
-
-def measured_curve(precision: str) -> Curve | None:
-    """The same as a curve."""
-    row = measured_row(precision)
-    return curve_of(row) if row else None

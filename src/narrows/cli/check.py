@@ -6,17 +6,14 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, example, lang, option
+from narrows.cli.options import Command, as_json, emit, example, lang, option, sizes
 from narrows.report.i18n import _
 
 
 def _run(log: str, as_json: bool, **options: Any) -> int:
     from narrows.answers.check import check
 
-    if options["memory"] is not None:
-        from narrows.units import size
-
-        options["memory"] = size("--memory", options["memory"])
+    sizes(options, "memory")
     answer = check(log, **options)
     emit(answer, as_json)
     return answer.exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from narrows.answers.explain import TOPICS
-from narrows.cli.options import Command, as_json, emit, lang, plot
+from narrows.cli.options import Command, as_json, draw, emit, lang, plot
 from narrows.report.i18n import _
 
 
@@ -13,11 +13,7 @@ def _run(topic: str | None, as_json: bool, plot: str | None) -> None:
     from narrows.answers.explain import explain
 
     answer = explain(topic)
-    if plot is not None:
-        from narrows.report.charts import save
-        from narrows.report.roofline_chart import roofline_chart
-
-        save(roofline_chart(answer), plot)
+    draw(answer, plot)
     emit(answer, as_json)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, draw, emit, example, lang, option, plot, sizes, waiting
 from narrows.cli.shared import shared
 from narrows.report.i18n import _
 from narrows.text import BadInput
@@ -15,21 +15,14 @@ from narrows.text import BadInput
 def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.fit import fit
 
-    for name in ("memory", "memory_in_use", "kv_cache_memory_bytes"):
-        if name == "memory_in_use" and options[name] is not None and options[name].strip() == "0":
-            options[name] = 0
-        elif options[name] is not None:
-            from narrows.units import size
-
-            options[name] = size("--" + name.replace("_", "-"), options[name])
+    none_in_use = (options["memory_in_use"] or "").strip() == "0"
+    sizes(options, "memory", *([] if none_in_use else ["memory_in_use"]), "kv_cache_memory_bytes")
+    if none_in_use:
+        options["memory_in_use"] = 0
     _llama_options(options)
     _sglang_options(options)
     answer = fit(model, progress=waiting(), **options)
-    if plot is not None:
-        from narrows.report.charts import save
-        from narrows.report.fit_chart import fit_chart
-
-        save(fit_chart(answer), plot)
+    draw(answer, plot)
     emit(answer, as_json)
     return 0 if answer.fits else 1
 
@@ -45,9 +38,18 @@ def _llama_options(options: dict[str, Any]) -> None:
         if given[name] is not None and given[name] < 1:
             flag = "--" + name.replace("_", "-")
             raise BadInput("{flag} is {value}; it must be at least {least}", flag=flag, value=given[name], least=1)
-    for name, general in same.items():
-        if given[name] is not None:
-            options[general] = given[name]
+    _under_one_name(same, given, options)
+    if given["ctx_size"] is not None and options["max_len"] is not None:
+        raise BadInput(
+            "--ctx-size and --max-len are both given: the first is tokens of all slots together, the second of one; "
+            "give one of them"
+        )
+    if given["ctx_size"] is not None and given["ctx_size"] < (options["batch"] or given["parallel"] or 1):
+        raise BadInput(
+            "--ctx-size is {value}, less than one token for each of {slots} sequences; raise it or lower them",
+            value=given["ctx_size"],
+            slots=options["batch"] or given["parallel"],
+        )
     if given["cache_type_k"] is not None and options["cache_type_v"] is None:
         options["cache_type_v"] = "f16"
     if given["parallel"] is not None and options["batch"] is None:
@@ -73,9 +75,24 @@ def _sglang_options(options: dict[str, Any]) -> None:
         options["enforce_eager"] = True
     if used and options["engine"].partition("=")[0].strip() != "sglang":
         raise BadInput("--{flag} is an option of SGLang; add --engine sglang", flag=used[0].replace("_", "-"))
+    _under_one_name(same, given, options)
+
+
+def _under_one_name(same: dict[str, str], given: dict[str, Any], options: dict[str, Any]) -> None:
+    """Put what stands under an engine's own names where the general ones are. Raises BadInput for two answers."""
     for name, general in same.items():
-        if given[name] is not None:
-            options[general] = given[name]
+        value, other = given[name], options[general]
+        if value is None:
+            continue
+        if other not in (None, "auto", value):
+            raise BadInput(
+                "--{flag} is {value} and --{general} is {other}, and they are one option; give one of them",
+                flag=name.replace("_", "-"),
+                value=str(value)[:40],
+                general=general.replace("_", "-"),
+                other=str(other)[:40],
+            )
+        options[general] = value
 
 
 command = Command(
@@ -107,6 +124,8 @@ command = Command(
         ),
         shared("--tp"),
         shared("--pp"),
+        shared("--ep"),
+        shared("--dp"),
         shared("--dtype"),
         shared("--kv-cache-dtype"),
         shared("--engine"),
@@ -150,6 +169,8 @@ command = Command(
         option("--page-size", metavar="TOKENS", type=int, help=_("SGLang: tokens of a page of its pool.")),
         option("--max-total-tokens", metavar="TOKENS", type=int, help=_("SGLang: tokens of its pool at most.")),
         option("--disable-cuda-graph", is_flag=True, help=_("SGLang: the same as --enforce-eager.")),
+        shared("--cpu-offload-gb"),
+        shared("--speculative-config"),
         shared("--cloud"),
         shared("--assume"),
         as_json(),

@@ -6,26 +6,33 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, draw, emit, example, lang, option, plot, waiting
 from narrows.cli.shared import shared
 from narrows.report.i18n import _
+from narrows.text import BadInput
 
 
 def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.load import load
     from narrows.units import size
 
-    for name in ("bandwidth", "readahead"):
-        if options[name] is not None:
-            options[name] = size("--" + name, options[name].removesuffix("/s"))
+    if options["readahead"] is not None:
+        options["readahead"] = size("--readahead", options["readahead"])
+    if options["bandwidth"] is not None:
+        options["bandwidth"] = _rate(options["bandwidth"])
     answer = load(model, progress=waiting(), **options)
-    if plot is not None:
-        from narrows.report.charts import save
-        from narrows.report.load_chart import load_chart
-
-        save(load_chart(answer), plot)
+    draw(answer, plot)
     emit(answer, as_json)
     return 0
+
+
+def _rate(text: str) -> int:
+    from narrows.units import size
+
+    try:
+        return size("--bandwidth", text.strip().removesuffix("/s"))
+    except BadInput:
+        raise BadInput("--bandwidth is '{text}'; write bytes per second, such as 864GB/s", text=text[:60]) from None
 
 
 command = Command(

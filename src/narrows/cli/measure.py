@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, example, lang, option, plot
+from narrows.cli.options import Command, as_json, draw, emit, example, lang, option, plot, sizes
 from narrows.report.i18n import _, say
 from narrows.text import Text
 
@@ -62,89 +62,48 @@ def _drawable(plot: str | None) -> None:
 
 
 def _machine(
-    device: str | None,
-    scratch: str | None,
-    no_disk: bool,
-    seconds: float,
-    datasheet: str | None,
-    no_store: bool,
-    force: bool,
-    as_json: bool,
-    plot: str | None,
+    no_disk: bool, datasheet: str | None, no_store: bool, as_json: bool, plot: str | None, **options: Any
 ) -> int:
     from narrows.answers.measure import measure_machine
 
     _drawable(plot)
     with _watching() as told:
-        answer = measure_machine(
-            device=device,
-            scratch=scratch,
-            disk=not no_disk,
-            seconds=seconds,
-            beside=datasheet,
-            store=not no_store,
-            force=force,
-            progress=told,
-        )
+        answer = measure_machine(disk=not no_disk, beside=datasheet, store=not no_store, progress=told, **options)
     emit(answer, as_json)
-    if plot is not None:
-        from narrows.report.charts import save
-        from narrows.report.measure_chart import machine_chart
-
-        save(machine_chart(answer), plot)
+    draw(answer, plot)
     return 0 if answer.stored or no_store else 1
 
 
-def _model(
-    model: str,
-    device: str | None,
-    precision: tuple[str, ...],
-    prompt: tuple[int, ...],
-    batch: tuple[int, ...],
-    context: tuple[int, ...],
-    seconds: float,
-    as_json: bool,
-    plot: str | None,
-) -> int:
+def _model(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.measure_model import measure_model
 
     _drawable(plot)
     with _watching() as told:
-        answer = measure_model(
-            model,
-            device=device,
-            precision=precision,
-            prompt=prompt,
-            batch=batch,
-            context=context,
-            seconds=seconds,
-            progress=told,
-        )
+        answer = measure_model(model, progress=told, **options)
     emit(answer, as_json)
-    if plot is not None:
-        from narrows.report.charts import save
-        from narrows.report.measure_model_chart import decoder_chart
-
-        save(decoder_chart(answer), plot)
+    draw(answer, plot)
     return 0 if answer.agrees else 1
 
 
-def _load(path: str | None, make: str | None, most: str | None, as_json: bool, plot: str | None, **options: Any) -> int:
+def _load(path: str | None, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.measure_load import measure_load
-    from narrows.units import size
 
-    for name, given in (("make", make), ("most", most)):
-        if given is not None:
-            options[name] = size("--" + name, given)
+    sizes(options, "make", "most")
+    if options["most"] is None:
+        del options["most"]
     with _watching() as told:
         answer = measure_load(path, progress=told, **options)
     emit(answer, as_json)
-    if plot is not None:
-        from narrows.report.charts import save
-        from narrows.report.measure_load_chart import loading_chart
-
-        save(loading_chart(answer), plot)
+    draw(answer, plot)
     return 0 if answer.verdict == "agrees" else 1
+
+
+def _device() -> click.Option:
+    return option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any."))
+
+
+def _seconds(default: float, help: str) -> click.Option:
+    return option("--seconds", metavar="SECONDS", type=float, default=default, show_default=True, help=help)
 
 
 def _commands() -> list[click.Command]:
@@ -159,17 +118,10 @@ def _commands() -> list[click.Command]:
         short_help=_("What can this machine do? Products, memory, launching, disk."),
         epilog=example("narrows measure machine --datasheet l40s"),
         params=[
-            option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
+            _device(),
             option("--scratch", metavar="DIR", help=_("Folder whose disk is measured. Default: the temporary one.")),
             option("--no-disk", is_flag=True, help=_("Leave the disk out.")),
-            option(
-                "--seconds",
-                metavar="SECONDS",
-                type=float,
-                default=80,
-                show_default=True,
-                help=_("Time for all probes together."),
-            ),
+            _seconds(80, _("Time for all probes together.")),
             option("--datasheet", metavar="GPU", help=_("Hold it against this accelerator's data sheet.")),
             option("--no-store", is_flag=True, help=_("Show it without keeping it.")),
             option("--force", is_flag=True, help=_("Keep it even though other work disturbed it.")),
@@ -190,7 +142,7 @@ def _commands() -> list[click.Command]:
         epilog=example("narrows measure model ./model --batch 1 --batch 8"),
         params=[
             click.Argument(["model"]),
-            option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
+            _device(),
             option("--precision", metavar="FORMAT", multiple=True, help=_("bf16, fp32, fp16. Default: fp32 and bf16.")),
             option(
                 "--prompt",
@@ -203,14 +155,7 @@ def _commands() -> list[click.Command]:
             option(
                 "--context", metavar="TOKENS", type=int, multiple=True, help=_("Cached tokens. Default: 128, 1024.")
             ),
-            option(
-                "--seconds",
-                metavar="SECONDS",
-                type=float,
-                default=300,
-                show_default=True,
-                help=_("Time for all points together."),
-            ),
+            _seconds(300, _("Time for all points together.")),
             as_json(),
             plot(),
             lang(),
@@ -241,15 +186,8 @@ def _commands() -> list[click.Command]:
             option(
                 "--ranks", metavar="N", type=int, default=1, show_default=True, help=_("Processes that load at once.")
             ),
-            option("--device", metavar="DEVICE", help=_("cpu, cuda, cuda:1, mps, … Default: an accelerator, if any.")),
-            option(
-                "--seconds",
-                metavar="SECONDS",
-                type=float,
-                default=600,
-                show_default=True,
-                help=_("No new round after that."),
-            ),
+            _device(),
+            _seconds(600, _("No new round after that.")),
             option("--most", metavar="SIZE", help=_("Of a checkpoint in many files, the first ones. Default: 8GiB.")),
             option("--calibrate", is_flag=True, help=_("Keep what was measured for predictions on this machine.")),
             as_json(),

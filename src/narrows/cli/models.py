@@ -7,6 +7,7 @@ import click
 from narrows.cli.options import Command, as_json, emit, example, lang, option, waiting
 from narrows.cli.shared import shared
 from narrows.report.i18n import _
+from narrows.text import BadInput
 
 
 def _run(
@@ -20,6 +21,13 @@ def _run(
 ) -> None:
     from narrows.answers import models as answers
 
+    of_one = {"--length": length, "--quantization": quantization, "--assume": assume}
+    of_one["--kv-cache-dtype"] = None if kv_cache_dtype == "auto" else kv_cache_dtype
+    used = [name for name, value in of_one.items() if value is not None]
+    if model is None and used:
+        raise BadInput("{option} is about one model; name it, or leave the option out", option=used[0])
+    if model is not None and find:
+        raise BadInput("--find lists names of the catalogue, and a model is named too; give one of them")
     if model is None:
         emit(answers.models(find), as_json)
     else:

@@ -23,12 +23,23 @@ class Command(click.Command):
     """A command whose options with one value may be given once: which of two is meant is not guessed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse a repeated option before anything is read."""
-        order = self.make_parser(ctx).parse_args(list(args))[2]
+        """Refuse a repeated option, and one without a value, before anything is read."""
+        values, _rest, order = self.make_parser(ctx).parse_args(list(args))
         for one in set(order):
             if isinstance(one, click.Option) and not one.multiple and not one.is_flag and order.count(one) > 1:
                 raise click.UsageError(_("{option} is given twice; it takes one value").format(option=one.opts[0]), ctx)
+            # one that is required names what it wants
+            checked = isinstance(one, click.Option) and not one.required
+            given = values.get(one.name) if checked and one.name else None
+            if any(isinstance(value, str) and not value.strip() for value in _each(given)):
+                raise click.UsageError(
+                    _("{option} is empty; give a value, or leave it out").format(option=one.opts[0]), ctx
+                )
         return super().parse_args(ctx, args)
+
+
+def _each(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def lang() -> click.Option:
@@ -74,6 +85,23 @@ def waiting() -> Callable[[int, int], None]:
         bar.to(done, total)
 
     return told
+
+
+def sizes(options: dict[str, Any], *names: str) -> None:
+    """Bytes in place of what these options were given as (`--memory 44.4GiB`). Raises BadInput."""
+    for name in names:
+        if options[name] is not None:
+            from narrows.units import size
+
+            options[name] = size("--" + name.replace("_", "-"), options[name])
+
+
+def draw(answer: Printed, plot: str | None) -> None:
+    """What `--plot` asks for, if it was given."""
+    if plot is not None:
+        from narrows.report import render
+
+        render.draw(answer, plot)
 
 
 def emit(answer: Printed, as_json: bool, **how: bool) -> None:

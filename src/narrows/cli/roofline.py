@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narrows.cli.options import Command, as_json, emit, example, lang, option, plot, waiting
+from narrows.cli.options import Command, as_json, draw, emit, example, lang, option, plot, sizes, waiting
 from narrows.cli.shared import shared
 from narrows.report.i18n import _
 
@@ -14,16 +14,9 @@ from narrows.report.i18n import _
 def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
     from narrows.answers.roofline import roofline
 
-    if options["memory"] is not None:
-        from narrows.units import size
-
-        options["memory"] = size("--memory", options["memory"])
+    sizes(options, "memory")
     answer = roofline(model, progress=waiting(), **options)
-    if plot is not None:
-        from narrows.report.bounds_chart import bounds_chart
-        from narrows.report.charts import save
-
-        save(bounds_chart(answer), plot)
+    draw(answer, plot)
     emit(answer, as_json)
     return 0
 
@@ -56,14 +49,8 @@ command = Command(
         ),
         shared("--tp"),
         shared("--pp"),
-        option(
-            "--ep",
-            metavar="N",
-            type=int,
-            default=1,
-            show_default=True,
-            help=_("Expert-parallel size, of the ranks of --tp."),
-        ),
+        shared("--ep"),
+        shared("--dp"),
         shared("--engine"),
         option(
             "--precision",
@@ -103,6 +90,8 @@ command = Command(
         ),
         option("--generations", is_flag=True, help=_("The same load across generations of accelerators.")),
         option("--naive-attention", is_flag=True, help=_("Beside fused attention, the one that stores its scores.")),
+        shared("--cpu-offload-gb"),
+        shared("--speculative-config"),
         shared("--cloud"),
         shared("--assume"),
         as_json(),

@@ -18,6 +18,20 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     },
     "--tp": {"metavar": "N", "type": int, "default": 1, "show_default": True, "help": _("Tensor-parallel size.")},
     "--pp": {"metavar": "N", "type": int, "default": 1, "show_default": True, "help": _("Pipeline-parallel size.")},
+    "--ep": {
+        "metavar": "N",
+        "type": int,
+        "default": 1,
+        "show_default": True,
+        "help": _("Expert-parallel size: whole experts are given out over so many of the ranks of --tp × --dp."),
+    },
+    "--dp": {
+        "metavar": "N",
+        "type": int,
+        "default": 1,
+        "show_default": True,
+        "help": _("Replicas of all but the experts, each of --tp devices, with sequences of its own (DP attention)."),
+    },
     "--dtype": {
         "metavar": "FORMAT",
         "default": "auto",
@@ -54,6 +68,18 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--memory": {
         "metavar": "SIZE",
         "help": _("Usable memory per device, such as 44.4GiB, in place of the catalogue's."),
+    },
+    "--cpu-offload-gb": {
+        "metavar": "GIB",
+        "type": float,
+        "help": _("Weights per device that stay in host memory, in GiB (vLLM)."),
+    },
+    "--speculative-config": {
+        "metavar": "JSON",
+        "help": _(
+            "What drafts, as vLLM's flag has it: a method (ngram, mtp, eagle, eagle3, medusa, draft_model), a model "
+            "where the draft has one, and num_speculative_tokens."
+        ),
     },
     "--cloud": {"metavar": "CLOUD", "help": _("Prices of this cloud only, such as aws.")},
     "--assume": {"metavar": "FAMILY", "help": _("Read an unknown architecture as this one, and say so.")},

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from narrows.deployment.blocks import whole_blocks
-from narrows.deployment.resolve import MOST_LENGTH, Deployment, deploy, whole
+from narrows.deployment.resolve import MOST_LENGTH, deploy, whole
 from narrows.deployment.split import check_experts, check_split, stages
+from narrows.deployment.types import Deployment
 
 __all__ = ["MOST_LENGTH", "Deployment", "check_experts", "check_split", "deploy", "stages", "whole", "whole_blocks"]

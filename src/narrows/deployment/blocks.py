@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from narrows.deployment.resolve import Deployment
 from narrows.deployment.split import check_split
+from narrows.deployment.types import Deployment
 from narrows.models import ModelSpec
 from narrows.precision.floats import Fp8Block
 from narrows.text import BadInput

@@ -9,7 +9,7 @@ from narrows.precision import Format, format_of
 from narrows.text import BadInput
 
 if TYPE_CHECKING:
-    from narrows.deployment.resolve import Deployment
+    from narrows.deployment.types import Deployment
 
 _SPELLED = {"float8_e4m3fn": "fp8_e4m3", "float8_e5m2": "fp8_e5m2"}
 """Formats as the flags of vLLM and SGLang spell them, where that is not their name here."""

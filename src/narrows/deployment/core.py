@@ -119,7 +119,10 @@ def one_token_each(sequences: int, tokens: int) -> None:
 
 
 def within_step(tokens: int, sequences: int, engine: Engine, assumptions: list[Text]) -> int:
-    """Sequences that run at once where only a step of fewer tokens than that is given."""
+    """Sequences that run at once where only a step of fewer tokens than that is given.
+
+    Said in `assumptions`. Raises BadInput where this version of the engine refuses it.
+    """
     if not engine.sequences_within_tokens:
         raise BadInput(
             "--max-num-batched-tokens is {tokens}, less than the {sequences} sequences that {engine} runs by itself, "

@@ -1,4 +1,4 @@
-"""Deployment: a model on accelerators, with parallelism, precision and an engine's flags resolved.
+"""What a user asks for, resolved to a `Deployment`.
 
 Every question takes one. What the user leaves open is filled from the engine's defaults; what cannot run is refused.
 """
@@ -10,11 +10,15 @@ from typing import Any
 
 import msgspec
 
+from narrows.deployment.adapters import check_rank
 from narrows.deployment.cache import cache_format
 from narrows.deployment.core import core_of, one_token_each, step_of, within_step
-from narrows.deployment.split import check_experts, check_split
+from narrows.deployment.draft import check_draft
+from narrows.deployment.split import check_experts, check_split, replicated
+from narrows.deployment.types import Deployment, Draft
 from narrows.engines import Engine, find_engine
 from narrows.engines.on_load import as_kept, partitioned
+from narrows.engines.speculative import WEIGHTLESS
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
 from narrows.models.mixers import LatentAttention, Uncached
@@ -26,79 +30,6 @@ from narrows.text import BadInput, Text
 from narrows.units import binary
 
 MOST_LENGTH = 2**31 - 1
-
-
-class Deployment(msgspec.Struct, frozen=True):
-    """What runs where.
-
-    usable: bytes per device that CUDA reports. dtype: format of what is not quantized; kv: format of the KV cache.
-    max_length, max_num_seqs, max_num_batched_tokens, utilization: the engine's limits, resolved.
-    """
-
-    model: ModelSpec
-    accelerator: Accelerator
-    usable: int
-    engine: Engine
-    tensor_parallel: int
-    pipeline_parallel: int
-    dtype: Format
-    kv: Format
-    max_length: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    utilization: float
-    graphs: bool
-    kv_cache_bytes: int | None = None
-    """Bytes per device that the user sets aside for the KV cache, whatever the utilization; None: what is left."""
-    kv_v: Format | None = None
-    """Format of the values in the KV cache, where it is another than that of the keys (llama.cpp)."""
-    swa_full: bool = False
-    """Layers with windows keep whole sequences all the same (llama.cpp)."""
-    graph_batch: int = 0
-    """Largest batch whose decode step is captured, and how many sizes of prefill steps are (SGLang)."""
-    prefill_graphs: int = 0
-    page_size: int = 1
-    """Tokens of a page of the pool (SGLang); pools are a multiple of it."""
-    max_total_tokens: int | None = None
-    """Tokens of the pool at most (SGLang); None: what the memory holds."""
-    expert_parallel: int = 1
-    """Ranks of a stage over which experts are shared out one by one; the other ranks cut each expert's width."""
-    attention_data_parallel: int = 1
-    """Replicas of all but the experts, each with sequences of its own and `tensor_parallel` ranks."""
-    memory_in_use: int = 0
-    """Bytes of each device that other processes hold when the engine starts."""
-    usable_more: int = 0
-    """Bytes per device that other systems report beyond `usable`; 0 where they agree."""
-    driver: int | None = None
-    """Major version of the device's driver, where it is known."""
-    adapters: tuple[int, int] | None = None
-    """LoRA: (adapters served at once, largest rank)."""
-    assumptions: tuple[Text, ...] = ()
-
-    @property
-    def count(self) -> int:
-        """Accelerators in all."""
-        return self.tensor_parallel * self.pipeline_parallel * self.attention_data_parallel
-
-    @property
-    def expert_width_parallel(self) -> int:
-        """In how many pieces the width of an expert is cut: ranks of a stage ÷ expert_parallel."""
-        return self.tensor_parallel * self.attention_data_parallel // self.expert_parallel
-
-    @property
-    def budget(self) -> int:
-        """Bytes per device that the engine claims."""
-        return int(self.usable * self.utilization)
-
-    @property
-    def others_inside(self) -> int:
-        """Bytes of other processes that come out of what the engine claims."""
-        return self.memory_in_use if self.engine.others_in_budget else 0
-
-    @property
-    def others_outside(self) -> int:
-        """Bytes of other processes that lie beside what the engine claims."""
-        return self.memory_in_use - self.others_inside
 
 
 def deploy(
@@ -128,6 +59,8 @@ def deploy(
     engine_core: str | None = None,
     driver: int | None = None,
     adapters: tuple[int, int] | None = None,
+    cpu_offload_gb: float | None = None,
+    draft: Draft | None = None,
 ) -> Deployment:
     """Resolve a deployment. Raises BadInput for what cannot run: a split that does not come out even, a length of 0.
 
@@ -141,7 +74,8 @@ def deploy(
     memory_in_use: bytes of each device that others hold when the engine starts. engine_core: `V0` or `V1`, of versions
     of vLLM that have both (its VLLM_USE_V1); None: the one that the version takes by itself.
     driver: major version of the driver, on which the memory of CUDA graphs depends. adapters: see
-    `Deployment`.
+    `Deployment`. cpu_offload_gb: GiB of weights per device that are to stay in host memory. draft: what
+    drafts for the model.
     """
     facts = find_engine(engine)
     assumptions: list[Text] = [*facts.assumptions, *_encoded(model)]
@@ -159,6 +93,8 @@ def deploy(
             if given is not None:
                 raise BadInput("{flag} is no option of llama.cpp; leave it out", flag=flag)
         model = as_gguf(model, assumptions)
+        if draft is not None and draft.model is not None:
+            draft = msgspec.structs.replace(draft, model=as_gguf(draft.model, assumptions))
         only_layers_are_split(tensor_parallel)
         cache_k, cache_v = cache_types(model, kv_cache_dtype, cache_type_v, assumptions)
     elif cache_type_v is not None or swa_full:
@@ -174,8 +110,8 @@ def deploy(
         )
     tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
     check_split(model, tp, pp)
-    check_experts(model, tp, expert_parallel, attention_data_parallel)
-    assumptions += partitioned(model, tp, facts.name)
+    check_experts(model, tp, expert_parallel, attention_data_parallel, facts.name)
+    assumptions += partitioned(model, tp, facts.name, tp * attention_data_parallel // expert_parallel)
     usable = _usable(accelerator, device_memory, assumptions)
     weights_dtype = _dtype(model, dtype, assumptions)
     if facts.name == "vllm":
@@ -199,7 +135,9 @@ def deploy(
             model,
             accelerator,
             usable if device_memory is not None else accelerator.memory_bytes,
-            (tp, pp),
+            (tp * attention_data_parallel, pp),
+            replicas=attention_data_parallel,
+            drafts=draft is not None and draft.method not in WEIGHTLESS,
             chunk=max_num_batched_tokens,
             running=max_num_seqs,
             graphs=not enforce_eager,
@@ -212,6 +150,11 @@ def deploy(
         )
     elif page_size is not None or max_total_tokens is not None:
         raise BadInput("--page-size and --max-total-tokens are options of SGLang; add --engine sglang")
+    check_rank(facts, adapters)
+    if chosen.get("chunk") is not None:
+        max_num_batched_tokens = chosen.pop("chunk")
+    assumptions += check_draft(draft, model, facts, tp, pp)
+    assumptions += replicated(facts, tp, attention_data_parallel)
     length = _length(model, max_length, assumptions)
     sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)
     if facts.name == "vllm" and max_num_batched_tokens is not None:
@@ -251,6 +194,8 @@ def deploy(
         driver=driver,
         usable_more=max(0, (accelerator.usable_most_bytes or 0) - usable) if device_memory is None else 0,
         adapters=adapters,
+        draft=draft,
+        offload=_offload(facts, accelerator, cpu_offload_gb),
         **chosen,
     )
 
@@ -352,6 +297,21 @@ def _in_use(given: int | None, usable: int, gpu: str) -> int:
             usable=binary(usable),
         )
     return given
+
+
+def _offload(engine: Engine, accelerator: Accelerator, gib: float | None) -> int:
+    """Bytes to leave in host memory. Raises BadInput where the engine has no such option."""
+    if not gib:
+        return 0
+    if isinstance(gib, bool) or not (isinstance(gib, int | float) and 0 < gib < 2**20):
+        raise BadInput("--cpu-offload-gb is {value}; it must be a size in GiB, such as 8", value=str(gib)[:40])
+    if engine.offload == "none" or accelerator.is_cpu:
+        raise BadInput(
+            "--cpu-offload-gb is no option of {engine} on {gpu} that narrows knows; leave it out",
+            engine=engine.label,
+            gpu=accelerator.name,
+        )
+    return int(gib * 2**30)
 
 
 def _length(model: ModelSpec, given: int | None, assumptions: list[Text]) -> int:

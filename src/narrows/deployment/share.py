@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from narrows.deployment.resolve import Deployment
+from narrows.deployment.types import Deployment
 from narrows.models.spec import Layer, ModelSpec, Tower
 from narrows.models.tensors import StateRow, Tensor, TensorRow
 from narrows.precision import FORMATS

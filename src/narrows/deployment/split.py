@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from narrows.engines import Engine
 from narrows.models import ModelSpec
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text
@@ -86,12 +87,34 @@ def stages(layers: int, pipeline_parallel: int) -> list[range]:
     return found
 
 
-def check_experts(model: ModelSpec, tp: int, expert_parallel: int, replicas: int) -> None:
-    """Refuse to share out experts that are not there, or over ranks that are not there."""
-    for name, value in (("expert_parallel", expert_parallel), ("attention_data_parallel", replicas)):
+def replicated(engine: Engine, tp: int, replicas: int) -> list[Text]:
+    """What is said of replicas of attention. Raises BadInput where an engine has none."""
+    if replicas == 1:
+        return []
+    if engine.name == "llama.cpp":
+        raise BadInput("--dp is {dp}, and llama.cpp has no replicas; leave it out", dp=replicas)
+    return [
+        Text(
+            "{dp} replicas of attention of {tp} devices each share the experts: batch, KV tokens and capacity are of "
+            "one replica",
+            dp=replicas,
+            tp=tp,
+        )
+    ]
+
+
+def check_experts(model: ModelSpec, tp: int, expert_parallel: int, replicas: int, engine: str = "") -> None:
+    """Refuse to share out experts that are not there, or over ranks that are not there.
+
+    vLLM gives the first ranks one more where experts do not come out even (`determine_expert_map`, Apache-2.0).
+    """
+    for flag, value in (("--ep", expert_parallel), ("--dp", replicas)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 4096:
             raise BadInput(
-                "{name} is {value}; it must be a whole number from 1 to 4096", name=name, value=str(value)[:40]
+                "{flag} is {value}; it must be a whole number from 1 to {most}",
+                flag=flag,
+                value=str(value)[:40],
+                most=4096,
             )
     if expert_parallel == 1 and replicas == 1:
         return
@@ -109,7 +132,8 @@ def check_experts(model: ModelSpec, tp: int, expert_parallel: int, replicas: int
         )
     width = ranks // expert_parallel
     for tensor in experts:
-        if tensor.copies % expert_parallel or (tensor.shards > 1 and tensor.shards % width):
+        uneven = tensor.copies < expert_parallel if engine == "vllm" else tensor.copies % expert_parallel
+        if uneven or (tensor.shards > 1 and tensor.shards % width):
             raise BadInput(
                 "{experts} experts of {shards} units of width cannot be shared out over {parallel} ranks with each "
                 "expert cut in {width}",

@@ -10,6 +10,7 @@ import msgspec
 
 from narrows.calibration import coefficients
 from narrows.deployment import Deployment, deploy
+from narrows.diagnosis.drafted import draft_seen
 from narrows.engines import Engine, find_engine
 from narrows.engines.version import parse_version
 from narrows.hardware import Accelerator, accelerators, find_accelerator
@@ -18,7 +19,7 @@ from narrows.models import ModelSpec, load_model
 from narrows.observe import Observation
 from narrows.precision import format_of
 from narrows.text import BadInput, Text
-from narrows.units import GIB, binary, gib
+from narrows.units import GIB, MIB, binary, gib
 
 CONTEXT: Final = GIB
 """What a process's own context and libraries may hold before it loads anything; above it someone else holds memory."""
@@ -56,7 +57,10 @@ def deployed(
     spec = load_model(model) if isinstance(model, str) else model or _model(seen, said)
     total = memory or seen.terms.total or (seen.oom.total if seen.oom else None)
     device = find_accelerator(gpu) if gpu else _device(seen, total, facts, said)
-    options = _options(seen, total, facts, spec)
+    options = _options(seen, total, facts) | _shared_out(seen, spec)
+    if facts is not None and facts.offload != "none" and (seen.settings.cpu_offload or 0) > MIB:
+        options["cpu_offload_gb"] = (seen.settings.cpu_offload or 0) / GIB
+    options["draft"] = draft_seen(seen.settings.speculative, spec, said)
     lacks = () if facts is None else tuple(f for f, v in (("--model", spec), ("--gpu", device)) if v is None)
     made = None
     if facts is not None and spec is not None and device is not None:
@@ -195,19 +199,16 @@ def on_cpu(seen: Observation) -> bool:
     return seen.settings.device == "cpu" or (seen.version or "").endswith("cpu")
 
 
-def _options(seen: Observation, total: int | None, facts: Engine | None, model: ModelSpec | None) -> dict[str, Any]:
+def _options(seen: Observation, total: int | None, facts: Engine | None) -> dict[str, Any]:
     """Arguments of `deploy`; None where the engine's default holds."""
     settings = seen.settings
     tokens = settings.max_num_batched_tokens
-    kinds = () if model is None else model.kinds
-    experts = any(tensor.role.startswith("experts.") for layer, _ in kinds for tensor in layer.applied())
     if facts is not None and facts.whole_prompts and settings.enable_chunked_prefill and tokens is None:
         tokens = facts.chunk_above[1]
     return {
         "engine": facts.label if facts is not None else "vllm",
         "tensor_parallel": settings.tensor_parallel or 1,
         "pipeline_parallel": settings.pipeline_parallel or 1,
-        "expert_parallel": (settings.tensor_parallel or 1) if settings.expert_parallel and experts else 1,
         "dtype": _format(settings.dtype, "auto"),
         "kv_cache_dtype": _format(settings.kv_cache_dtype, "fp8" if "8" in (settings.kv_cache_dtype or "") else "auto"),
         "max_length": settings.max_model_len,
@@ -222,6 +223,16 @@ def _options(seen: Observation, total: int | None, facts: Engine | None, model: 
         "driver": int(found[1]) if (found := _DRIVER.match(settings.driver or "")) else None,
         "engine_core": settings.engine_core if settings.engine_core in ("V0", "V1") else None,
     }
+
+
+def _shared_out(seen: Observation, model: ModelSpec | None) -> dict[str, int]:
+    """How the experts are shared: by the ranks of all replicas of attention, whole or cut."""
+    layers = model.kinds if model is not None else ()
+    if not any(tensor.role.startswith("experts.") for layer, _ in layers for tensor in layer.applied()):
+        return {}
+    replicas = seen.settings.data_parallel or 1
+    ranks = replicas * (seen.settings.tensor_parallel or 1)
+    return {"attention_data_parallel": replicas, "expert_parallel": ranks if seen.settings.expert_parallel else 1}
 
 
 def _held(seen: Observation, total: int | None) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from narrows.engines.types import Captured, Engine, FallsBack, Sampler, SchedulerDefault
+from narrows.engines.types import Captured, Engine, FallsBack, Offload, Sampler, SchedulerDefault
 from narrows.engines.version import Version, parse_version, version_text
 from narrows.text import BadInput, Text
 
@@ -56,8 +56,14 @@ class _Facts(msgspec.Struct, frozen=True):
     sequences_within_tokens: tuple[Since[bool], ...]
     tokens_as_concurrency: tuple[Since[bool], ...]
     first_core: tuple[Since[tuple[FallsBack, ...]], ...]
+    first_core_gone: tuple[Since[bool], ...]
+    lora_ranks: tuple[Since[tuple[int, ...]], ...]
     aligned_latent: tuple[Since[bool], ...]
     materializes_latent: tuple[Since[bool], ...]
+    offload: tuple[Since[Offload], ...]
+    shares_prediction_head: tuple[Since[bool], ...]
+    shares_draft_embedding: tuple[Since[bool], ...]
+    draft_models: tuple[Since[bool], ...]
     delta_kernels: tuple[Since[Literal["none", "first", "tuned", "late"]], ...]
     experts_at_once: tuple[Since[int], ...]
     experts_padded_to: tuple[Since[int], ...]
@@ -100,8 +106,14 @@ _BY_VERSION = (
     "sequences_within_tokens",
     "tokens_as_concurrency",
     "first_core",
+    "first_core_gone",
+    "lora_ranks",
     "aligned_latent",
     "materializes_latent",
+    "offload",
+    "shares_prediction_head",
+    "shares_draft_embedding",
+    "draft_models",
     "delta_kernels",
     "experts_at_once",
     "experts_padded_to",

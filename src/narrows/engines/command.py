@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from narrows.engines.beginnings import OTHERS
 from narrows.engines.flags import Flag, flag_table, meant, spelling_of
 from narrows.text import BadInput
 
@@ -84,21 +85,6 @@ class EngineCommand(msgspec.Struct, frozen=True):
         return " ".join(filter(None, written)).replace(" \n ", "\n").replace(" ; ", "; ")
 
 
-_OTHERS = re.compile(
-    r"(?:^|\s|/)(?P<name>sglang\.launch_server|sglang\s+serve|llama-(?:server|cli|bench)|trtllm-serve|"
-    r"text-generation-launcher|mlx_lm\.server|ollama\s+(?:run|serve|create)|lmdeploy\s+serve)(?=\s)"
-)
-"""How servers are started whose commands narrows does not read."""
-
-
-def looks_like_command(text: str) -> bool:
-    """Whether the text is a start command or the path of a YAML file, rather than a model."""
-    return text.strip().endswith((".yml", ".yaml")) or bool(
-        re.search(r"vllm\s+serve\s|vllm[.\w/:-]*\s.*--model|(docker|podman|nerdctl)\s+run\s.*vllm", text, re.S)
-        or _OTHERS.search(text)
-    )
-
-
 def read_command(text: str) -> EngineCommand:
     """The start command in `text`, or in the YAML file that it names. Raises BadInput with what is missing."""
     if len(text) > MOST_CHARACTERS:
@@ -130,7 +116,7 @@ def _from_words(words: list[Word], version: str | None = None) -> EngineCommand:
             if shell is not None and (script := _script([shell, *words[index + 1 :]])) != [shell, *words[index + 1 :]]:
                 return _from_words(script, version)
     if begin is None:
-        other = _OTHERS.search(" ".join(word.text for word in words))
+        other = OTHERS.search(" ".join(word.text for word in words))
         if other is not None:
             raise BadInput(
                 "this command starts '{name}', whose flags narrows does not read; give the model by itself: "

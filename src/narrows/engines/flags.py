@@ -49,12 +49,34 @@ def meant(engine: str, spelling: str) -> str:
     found = sorted(one for one in table if one.startswith(spelling))
     rows = {table[one].flags if table[one].option else (one,) for one in found}
     if len(rows) > 1 and any(table[one].option or table[one].memory for one in found):
+        # those that set something here come first: among them is the one that somebody asks about
+        named, more = _as_many_as_a_line_holds(sorted(found, key=lambda one: (not table[one].option, one)))
+        if not more:
+            raise BadInput(
+                "{flag} in the command is short for {flags}; write the one that is meant",
+                flag=spelling[:60],
+                flags=named,
+            )
         raise BadInput(
-            "{flag} in the command is short for {flags}; write the one that is meant",
+            "{flag} in the command is short for {flags} and {more} more; write the one that is meant",
             flag=spelling[:60],
-            flags=", ".join(found[:6]),
+            flags=named,
+            more=more,
         )
     return found[0] if len(rows) == 1 else spelling
 
 
 _SHORTEST = 3
+_ROOM = 230
+"""Characters of names in a message, which shall stay readable."""
+
+
+def _as_many_as_a_line_holds(names: list[str]) -> tuple[str, int]:
+    """(the first names, how many are left out)."""
+    shown = ""
+    for count, name in enumerate(names):
+        longer = f"{shown}, {name}" if shown else name
+        if len(longer) > _ROOM:
+            return shown, len(names) - count
+        shown = longer
+    return shown, 0

@@ -48,7 +48,10 @@ def llama_facts() -> LlamaFacts:
 
 
 def llama_engine(sign: str | None, written: str) -> Engine:
-    """llama.cpp, perhaps at a build (`llama.cpp==b8680`): what is known of it does not differ by build."""
+    """llama.cpp, perhaps at a build (`llama.cpp==b8680`): what is known of it does not differ by build.
+
+    sign, written: what stands behind the name. Raises BadInput where that is no build.
+    """
     build = re.fullmatch(r"b?(\d{1,6})", written)
     if (sign or written) and (sign != "==" or build is None):
         raise BadInput(

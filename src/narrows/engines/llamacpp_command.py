@@ -20,9 +20,13 @@ _VALUES = {
     **dict.fromkeys(("-ngl", "--gpu-layers", "--n-gpu-layers"), "gpu_layers"),
     **dict.fromkeys(("-fa", "--flash-attn"), "flash"),
     **dict.fromkeys(("-hf", "-hfr", "--hf-repo"), "hub"),
+    **dict.fromkeys(("-md", "--model-draft"), "draft"),
+    **dict.fromkeys(("--draft", "--draft-n", "--draft-max"), "drafted"),
 }
 """Flags that bear on memory, and what they set."""
-_COUNTS = ("context", "slots", "max_num_batched_tokens")
+_COUNTS = ("context", "slots", "max_num_batched_tokens", "drafted")
+_DRAFTED = 16
+"""Tokens that a draft model makes at most by itself (--draft-max, llama.cpp tools/server, MIT)."""
 _FLASH = {
     **dict.fromkeys(("on", "enabled", "true", "1"), "on"),
     **dict.fromkeys(("off", "disabled", "false", "0"), "off"),
@@ -31,7 +35,9 @@ _FLASH = {
 """What may follow -fa; older builds know it without a word, which means on."""
 _ELSEWHERE = (
     *("-ot", "--override-tensor", "-cmoe", "--cpu-moe", "-ncmoe", "--n-cpu-moe", "-nkvo", "--no-kv-offload"),
-    *("-md", "--model-draft", "-ts", "--tensor-split", "-sm", "--split-mode"),
+    *("-ts", "--tensor-split", "-sm", "--split-mode", "-hfd", "-hfrd", "--hf-repo-draft", "-devd", "--device-draft"),
+    *("-cd", "--ctx-size-draft", "-ctkd", "--cache-type-k-draft", "-ctvd", "--cache-type-v-draft"),
+    *("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft"),
 )
 """Flags that put weights or cache elsewhere, or add some: what narrows computes does not hold with them."""
 _OPERATORS = ("&&", "||", ";", "|", "&", ">", "2>", ">>", "2>&1")
@@ -39,7 +45,7 @@ _OPERATORS = ("&&", "||", ";", "|", "&", ">", "2>", ">>", "2>&1")
 
 def is_llama_command(text: str) -> bool:
     """Whether the text is a command of llama.cpp, rather than a model."""
-    return len(text) <= MOST_CHARACTERS and any(_ENTRY.match(word) for word in text.split()) and " " in text.strip()
+    return len(text) <= MOST_CHARACTERS and any(_ENTRY.match(word) for word in text.split())
 
 
 def read_llama_command(text: str) -> EngineCommand:
@@ -67,6 +73,13 @@ def read_llama_command(text: str) -> EngineCommand:
     for name in ("max_num_batched_tokens", "kv_cache_dtype", "cache_type_v", "gpu_layers"):
         if name in found:
             options[name] = found[name]
+    if "draft" in found:
+        drafted = found.get("drafted", _DRAFTED)
+        options["speculative_config"] = {
+            "method": "draft_model",
+            "model": found["draft"],
+            "num_speculative_tokens": drafted,
+        }
     if "kv_cache_dtype" in options:
         options.setdefault("cache_type_v", "f16")
     if found.get("flash") == "off":

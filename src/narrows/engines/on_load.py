@@ -100,10 +100,13 @@ def _made_on_load(model: ModelSpec, wanted: str, engine: str, assumptions: list[
     return msgspec.structs.replace(model, precision=precision, measured=None)
 
 
-def partitioned(model: ModelSpec, tp: int, engine: str) -> tuple[Text, ...]:
-    """What to say of quantized weights cut over `tp` ranks. Raises BadInput where the engine does not start."""
-    if tp == 1 or model.precision.scheme is UNQUANTIZED:
+def partitioned(model: ModelSpec, tp: int, engine: str, width: int) -> tuple[Text, ...]:
+    """What to say of quantized weights cut over `tp` ranks, and of experts each cut in `width`.
+
+    Raises BadInput where the engine does not start.
+    """
+    if max(tp, width) == 1 or model.precision.scheme is UNQUANTIZED:
         return ()
     from narrows.engines.partition import check_partition
 
-    return check_partition(model, tp, engine)
+    return check_partition(model, tp, engine, width)

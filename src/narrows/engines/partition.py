@@ -22,12 +22,12 @@ _BY_ROW = (".o", ".down", ".out")
 """Roles whose input is cut; of all others it is the output."""
 
 
-def check_partition(model: ModelSpec, tp: int, engine: str) -> tuple[Text, ...]:
+def check_partition(model: ModelSpec, tp: int, engine: str, width: int) -> tuple[Text, ...]:
     """Refuse a split that cuts through a group or a block of a quantized weight; of experts it is said only.
 
-    Experts may be given out whole (expert parallelism), and then nothing is cut.
+    width: in how many pieces an expert is cut; given out whole (expert parallelism, 1), nothing is.
     """
-    if engine == "vllm" and model.precision.method == "bitsandbytes":
+    if tp > 1 and engine == "vllm" and model.precision.method == "bitsandbytes":
         raise BadInput(
             "--tp is {tp}, and vLLM does not split a checkpoint that bitsandbytes has quantized; use --pp, or the "
             "unquantized model with --quantization bitsandbytes",
@@ -48,14 +48,14 @@ def check_partition(model: ModelSpec, tp: int, engine: str) -> tuple[Text, ...]:
             unit=unit,
             works=works,
         )
-    cut = _misfit(experts, tp)
+    cut = _misfit(experts, width)
     if cut is None:
         return ()
     return (
         Text(
             "--tp {tp} leaves {size} values of an expert to a rank, which the {unit} that share a scale do not divide: "
             "vLLM and SGLang start with whole experts on each rank only (--enable-expert-parallel)",
-            tp=tp,
+            tp=width,
             size=cut[1],
             unit=cut[2],
         ),

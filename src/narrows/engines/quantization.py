@@ -55,7 +55,6 @@ class OnLoad(msgspec.Struct, frozen=True):
 
 class _Facts(msgspec.Struct, frozen=True):
     names: dict[str, tuple[str, ...]]
-    names_source: str
     loads: dict[str, tuple[str, ...]]
     on_load: tuple[OnLoad, ...]
 

@@ -59,7 +59,7 @@ class SglangFacts(msgspec.Struct, frozen=True):
     """The data file. two_pools: families whose windowed layers have a pool of their own; other families' windows are
     kept as whole sequences. window_ratio: its tokens per token of the other pool. state_ratio: bytes of constant
     state per byte of KV cache; state_slots: slots of it per running request. miscounted: families whose pools
-    a version sizes by mistake."""
+    a version sizes by mistake. counts_drafts: the static share holds what drafts, too."""
 
     name: str
     oldest: str
@@ -72,6 +72,7 @@ class SglangFacts(msgspec.Struct, frozen=True):
     graphs_up_to_running: tuple[Since[bool], ...]
     two_pools: tuple[Since[tuple[str, ...]], ...]
     miscounted: tuple[Since[tuple[str, ...]], ...]
+    counts_drafts: tuple[Since[bool], ...]
     padding_slots: tuple[Since[int], ...]
     window_ratio: Fact[float]
     state_ratio: Fact[float]

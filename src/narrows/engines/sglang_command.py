@@ -15,8 +15,7 @@ _PROGRAM = re.compile(r"(?:^|.*/)sglang$")
 _IMAGE = re.compile(r"lmsysorg/sglang:v?(0\.\d+\.\d+)")
 _FORMATS = {"half": "float16", "float": "float32", "bf16": "bfloat16"}
 _ELSEWHERE = (
-    *("--cpu-offload-gb", "--enable-hierarchical-cache", "--enable-dp-attention", "--enable-hisparse"),
-    *("--speculative-algorithm", "--speculative-algo", "--speculative-draft-model-path", "--dcp-size"),
+    *("--cpu-offload-gb", "--enable-hierarchical-cache", "--enable-hisparse", "--dcp-size"),
     *("--disaggregation-mode", "--enable-unified-memory", "--enable-symm-mem", "--prefill-only-disable-kv-cache"),
     *("--swa-full-tokens-ratio", "--mamba-full-memory-ratio", "--max-mamba-cache-size", "--disable-hybrid-swa-memory"),
     *("--mamba-ssm-dtype", "--mamba-scheduler-strategy", "--mamba-radix-cache-strategy"),

@@ -23,6 +23,8 @@ def resolved(
     memory: int,
     ranks: tuple[int, int],
     *,
+    replicas: int,
+    drafts: bool,
     chunk: int | None,
     running: int | None,
     graphs: bool,
@@ -35,7 +37,9 @@ def resolved(
 ) -> tuple[Engine, SchedulerDefault, dict[str, Any]]:
     """(the engine with its share for this deployment, its scheduler's defaults, fields of the deployment).
 
-    memory: bytes of a device as its driver states them, by which SGLang chooses.
+    memory: bytes of a device as its driver states them, by which SGLang chooses. ranks: (of tensor parallelism, with
+    all replicas of attention, stages). replicas: of attention, which share out the tokens of a prefill step. drafts:
+    whether anything drafts.
     """
     if accelerator.is_cpu:
         raise BadInput("narrows knows SGLang's memory on GPUs only; name one with --gpu")
@@ -59,6 +63,16 @@ def resolved(
         )
     found = static_defaults(engine, model, accelerator, memory, ranks, chunk=chunk, running=running, graphs=graphs)
     if fraction is None:
+        if replicas > 1:
+            raise BadInput(
+                "what share of the memory SGLang takes by itself with --enable-dp-attention is not known; give "
+                "--mem-fraction-static with the value that its log prints"
+            )
+        if drafts:
+            raise BadInput(
+                "what share of the memory SGLang takes by itself when it drafts is not known; give "
+                "--mem-fraction-static with the value that its log prints"
+            )
         if found.fraction <= 0:
             raise BadInput(
                 "SGLang would leave no memory for weights and KV cache on one {gpu}; give --mem-fraction-static, or a "
@@ -83,12 +97,15 @@ def resolved(
                 "SGLang keeps the KV cache of models with a sparse indexer in FP8 on this device, unless told otherwise"
             )
         )
-    fields = {
+    fields: dict[str, Any] = {
         "kv_cache_dtype": kv_cache_dtype,
         "graph_batch": found.graphs,
         "prefill_graphs": found.prefill_graphs,
         "page_size": usual if page_size is None else page_size,
         "max_total_tokens": max_total_tokens,
     }
+    if replicas > 1:
+        # source: SGLang's ServerArgs (Apache-2.0): chunked_prefill_size is divided by dp_size
+        fields["chunk"] = max(1, found.chunk // replicas)
     engine = msgspec.structs.replace(engine, gpu_memory_utilization=min(1.0, found.fraction) or 0.88)
     return engine, SchedulerDefault(found.chunk, facts.most_running.value), fields

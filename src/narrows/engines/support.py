@@ -15,12 +15,24 @@ from narrows.engines.types import Engine
 from narrows.engines.version import parse_version
 from narrows.hardware import Accelerator
 
-Way = Literal["native", "weight-only", "plugin", "none"]
+Way = Literal["native", "weight-only", "plugin", "replaced", "none"]
 """native: as such. weight-only: unpacked to 16 bits before products, so that bytes fall and FLOPs do not. plugin: by
-another project. none: not at all."""
+another project. replaced: by another format that the engine takes by itself. none: not at all."""
 What = Literal[
-    "device", "fp8", "int8", "awq", "gptq", "nvfp4", "mxfp4", "fp8 kv", "speculative decoding", "prefix caching"
+    "device",
+    "bf16",
+    "bf16 checkpoint",
+    "fp8",
+    "int8",
+    "awq",
+    "gptq",
+    "nvfp4",
+    "mxfp4",
+    "fp8 kv",
+    "speculative decoding",
+    "prefix caching",
 ]
+"""bf16: asked for by --dtype; bf16 checkpoint: weights stored so, and nothing asked for."""
 
 
 class Support(msgspec.Struct, frozen=True, kw_only=True):

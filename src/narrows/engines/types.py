@@ -9,6 +9,7 @@ import msgspec
 from narrows.text import Text
 
 Sampler = Literal["sort", "triton", "flashinfer"]
+Offload = Literal["none", "copied", "viewed"]
 Captured = Literal["decode", "pieces", "both_fine", "both"]
 FallsBack = Literal[
     "all", "old device", "GGUF", "float32", "fp8 cache", "fp8 cache but Hopper", "pipeline", "other vendors"
@@ -55,7 +56,8 @@ class Engine(msgspec.Struct, frozen=True):
         shared out over tensor-parallel ranks; second_runner_graphs: it does so for graphs.
     whole_prompts: a step takes whole prompts, so the profiled batch is max_model_len tokens; above `chunk_above[0]`
         tokens prompts are cut, into steps of `chunk_above[1]` tokens.
-    core: which of two engine cores runs, where a version has both (vLLM's V0 and V1); first_core: what runs on V0.
+    core: which of two engine cores runs, where a version has both (vLLM's V0 and V1); first_core: what runs on V0;
+        first_core_gone: the version has no V0 any more. lora_ranks: what --max-lora-rank can be (empty: anything).
     aligned_latent: rows of latents are padded to 256 bytes. materializes_latent: the products of the query's and the
         output's projection with latent attention's up-projections are kept beside the weights.
     latent_cache: of latent attention the latent is kept; older versions keep keys and values of every head, padded.
@@ -64,6 +66,10 @@ class Engine(msgspec.Struct, frozen=True):
     tokens_within_sequences: the default step has at most max_num_seqs × max_model_len tokens. sequences_within_tokens:
         by default no more sequences run than a step has tokens; versions without refuse a smaller step.
     tokens_as_concurrency: "KV cache size" in tokens is int(concurrency × max_model_len), not blocks × block size.
+    offload: what becomes of weights that are told to stay in host memory: a layer's are copied to the device before it
+        runs, or kernels view them where they are; "none": there is no such option.
+    draft_models: a whole model can draft, beside heads and prediction layers. shares_draft_embedding: what drafts takes
+        the target's embedding where there is no pipeline. shares_prediction_head: prediction layers take its head.
     delta_kernels: which kernels run gated-delta layers, by what they take outside the allocator.
     experts_at_once: tokens that fused experts take at once of a longer step; 0: all.
     experts_padded_to: rows that each expert of a rank is filled up to where weights are FP8 in blocks, used or not, and
@@ -98,6 +104,8 @@ class Engine(msgspec.Struct, frozen=True):
     older: str = ""
     core: str = ""
     first_core: tuple[FallsBack, ...] = ()
+    first_core_gone: bool = False
+    lora_ranks: tuple[int, ...] = ()
     aligned_latent: bool = False
     materializes_latent: bool = False
     others_in_budget: bool = True
@@ -107,9 +115,18 @@ class Engine(msgspec.Struct, frozen=True):
     captures_follow_sequences: bool = True
     tokens_within_sequences: bool = False
     sequences_within_tokens: bool = False
+    offload: Offload = "none"
+    draft_models: bool = True
+    shares_draft_embedding: bool = False
+    shares_prediction_head: bool = False
     delta_kernels: Literal["none", "first", "tuned", "late"] = "none"
     experts_at_once: int = 0
     experts_padded_to: int = 0
+
+    @property
+    def compiles(self) -> bool:
+        """Whether torch.compile makes kernels of its steps: vLLM from 0.8 on, where graphs are captured in pieces."""
+        return self.name == "vllm" and self.captured != "decode"
 
     @property
     def label(self) -> str:

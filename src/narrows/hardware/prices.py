@@ -15,8 +15,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     """What one instance costs on demand.
 
     usd_per_hour: of the whole instance, which holds accelerator_count accelerators. region and instance are None
-    where the source names none (marketplaces). as_of: the date of the figure, or `unknown`. vcpus,
-    host_memory_bytes, local_storage_bytes, network_bandwidth (bytes/s): the rest of the instance, where known.
+    where the source names none (marketplaces). as_of: the date of the figure, or `unknown`.
     """
 
     accelerator_id: str
@@ -28,10 +27,6 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     licence: str
     region: str | None = None
     instance: str | None = None
-    vcpus: float | None = None
-    host_memory_bytes: int | None = None
-    local_storage_bytes: int | None = None
-    network_bandwidth: float | None = None
     notes: str = ""
 
     @property
@@ -60,6 +55,11 @@ def prices_of(accelerator_id: str) -> tuple[Price, ...]:
         raise BadInput("'{id}' is not the id of an accelerator; 'narrows gpus' lists them", id=shown(accelerator_id))
     found = [price for price in _prices() if price.accelerator_id == accelerator_id]
     return tuple(sorted(found, key=lambda p: (p.accelerator_count, p.usd_per_hour, p.label)))
+
+
+def accelerators_of(instance: str) -> tuple[str, ...]:
+    """Ids of the accelerators that an instance of this name has in the snapshot; empty where it is not in it."""
+    return tuple(sorted({price.accelerator_id for price in _prices() if price.instance == instance}))
 
 
 def clouds() -> tuple[str, ...]:

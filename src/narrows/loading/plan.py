@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from narrows.loading.path import Limit, Moved, Scenario, Transfer, transfer
+from narrows.loading.path import Moved, Scenario, Transfer, transfer
 from narrows.loading.rates import Rates
 from narrows.loading.start import Fixed, fixed_stages
 
@@ -71,11 +71,6 @@ class Start(msgspec.Struct, frozen=True):
     def narrow_transfer(self) -> Moved:
         """Of the stages that move weights, the one that takes longest."""
         return max(self.transfer.moved, key=lambda one: one.seconds)
-
-    @property
-    def narrow_limit(self) -> Limit | None:
-        """What limits that stage, where it moves bytes."""
-        return self.narrow.limit if isinstance(self.narrow, Moved) else None
 
 
 def predict(settings: Settings, rates: Rates) -> Start:

@@ -50,7 +50,6 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     starved: float | None = None
     sinking: float | None = None
     linking: float = 0.0
-    past_cache: bool = True
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -65,14 +64,13 @@ class Pair(msgspec.Struct, frozen=True):
 class Ran(msgspec.Struct, frozen=True):
     """All that was found. depths: reads under way → bytes/s at the start. tops: what the storage gave, probe by probe.
 
-    failed: loader → why it has no figures. past_cache: whether the probes read past the page cache.
+    failed: loader → why it has no figures.
     """
 
     depths: dict[int, float]
     tops: tuple[float, ...]
     pairs: tuple[Pair, ...]
     failed: dict[str, Text]
-    past_cache: bool
     conditions: Conditions
     seconds: float
     rounds: int
@@ -163,18 +161,14 @@ def _run(
     told(1.0, Text("done"))
     for id in failed:
         pairs = [one for one in pairs if one.way != id]
-    return Ran(
-        depths, tuple(tops), tuple(pairs), failed, probes.past, watch.stop(), clock() - begun, done, tuple(notes)
-    )
+    return Ran(depths, tuple(tops), tuple(pairs), failed, watch.stop(), clock() - begun, done, tuple(notes))
 
 
 class _Probes(msgspec.Struct, frozen=True):
-    """Of the storage: with as many reads under way as asked, and by one reader through the page cache. past: whether
-    the former read past the page cache."""
+    """Of the storage: with as many reads under way as asked, and by one reader through the page cache."""
 
     many: Storage
     through: Storage
-    past: bool
 
     def look(self, depth: int, seconds: float) -> tuple[float, float, float]:
         """Bytes/s of many reads and of one reader through the page cache, just now, and its processor seconds per byte.
@@ -190,14 +184,14 @@ def _probing(source: Source, clock: Clock, notes: list[Text]) -> Iterator[_Probe
     if source.http:
         with reading(source.paths, max(DEPTHS)) as read:
             served = Storage(read, source.sizes, clock)
-            yield _Probes(served, served, True)
+            yield _Probes(served, served)
         return
     handles, past = opened(source.paths)
     through = Storage(from_files(source.handles), source.sizes, clock, lambda: drop(source.handles))
     try:
         if not past:
             notes.append(Text("this file system does not read past the page cache: limits are measured through it"))
-        yield _Probes(Storage(from_files(handles), source.sizes, clock) if past else through, through, past)
+        yield _Probes(Storage(from_files(handles), source.sizes, clock) if past else through, through)
     finally:
         for handle in handles:
             os.close(handle)
@@ -284,5 +278,4 @@ def _once(source: Source, crew: Crew, make_cold: bool) -> Taken:
         starved=said[0].get("starved"),
         sinking=said[0].get("sinking"),
         linking=said[0].get("linking", 0.0),
-        past_cache=said[0].get("past_cache", True),
     )

@@ -29,7 +29,7 @@ RANDOM_MOST = 32 * 2**20
 
 def direct(job: Job) -> Loaded:
     """Our reader: past the page cache, into a ring of reused buffers."""
-    handles, past = opened(job["paths"])
+    handles, _ = opened(job["paths"])
     try:
         sink, settle = _sink(job)
         flow = stream(
@@ -44,7 +44,6 @@ def direct(job: Job) -> Loaded:
             os.close(handle)
     return {
         "bytes": flow.bytes,
-        "past_cache": past,
         "seconds": flow.seconds,
         "starved": flow.starved,
         "sinking": flow.sinking,

@@ -86,7 +86,7 @@ def measured_here() -> Machine:
 
 
 def seconds_of(call: Call, machine: Machine) -> float:
-    """The device's seconds of one operator."""
+    """The device's seconds of one operator. Raises BadInput where nothing like it was measured here."""
     if call.sort == "view":
         return 0.0
     if call.sort == "product":

@@ -18,6 +18,8 @@ from narrows.memory.activations import (
 )
 from narrows.memory.adapters import adapter_bytes
 from narrows.memory.delta import delta_note, delta_term
+from narrows.memory.draft import DRAFTED, draft_buffers, draft_notes, draft_tables, drafting_layers
+from narrows.memory.offload import copied_bytes, offload_notes
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
@@ -84,16 +86,20 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     graphs = int((captures(deployment) + GRAPH_BASE) * each * old) if deployment.graphs else 0
     inside = graphs_inside(deployment)
     fewest, most_graphs, driver_basis = _graph_interval(deployment, known, graphs)
-    estimated = moments.largest + cached + runtime + (graphs if inside else 0)
-    tables = loaded_beside(deployment)
+    copied = copied_bytes(deployment) + draft_buffers(deployment)
+    estimated = moments.largest + copied + cached + runtime + (graphs if inside else 0)
+    tables = loaded_beside(deployment) + draft_tables(deployment)
     error, scale = known[error_name(deployment)], spread(estimated)
     if not deployment.engine.measured and given is None:
         scale *= UNMEASURED
+    elif deployment.draft is not None:
+        scale *= DRAFTED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
     basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
     if delta is not None:
         least, most = int(least + delta.low - delta.value), int(most + delta.high - delta.value)
         basis.append(delta_note(delta))
+    basis += [*offload_notes(deployment), *draft_notes(deployment)]
     if deployment.adapters is not None:
         basis.append(
             Text(
@@ -134,7 +140,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
         )
         basis += driver_basis
     found = Reserve(
-        moments.largest + cached,
+        moments.largest + copied + cached,
         graphs,
         runtime,
         tables,
@@ -226,7 +232,7 @@ def _assumed_at(known: Coefficients, end: str) -> Coefficients:
 def layers_of(deployment: Deployment) -> int:
     """Layers of one rank: a captured graph holds the operators of each."""
     layers = sum(len(indices) for _, indices in deployment.model.kinds)
-    return -(-layers // deployment.pipeline_parallel)
+    return -(-layers // deployment.pipeline_parallel) + drafting_layers(deployment)
 
 
 def graph_name(deployment: Deployment) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from narrows.calibration import Coefficients, coefficients
 from narrows.deployment import Deployment, stages
+from narrows.deployment.draft import drafting
 from narrows.deployment.share import outer_rows_of, resident_bytes
 from narrows.engines.llamacpp import llama_facts
 from narrows.memory.activations import dense_elements, expert_elements
@@ -131,10 +132,15 @@ def llama_shards(deployment: Deployment) -> list[LlamaShard]:
             if each:
                 cells.append(CellRow(len(here), each, window if keeps_windows else None))
             state += len(here) * 4 * _state_elements(layer.mixer)
+        weights = resident_bytes(rows, deployment)
+        if deployment.draft is not None and deployment.draft.model is not None:
+            (beside,) = llama_shards(drafting(deployment))
+            weights, state = weights + beside.weights, state + beside.state
+            cells += beside.cells
         found.append(
             LlamaShard(
                 stage=index,
-                weights=resident_bytes(rows, deployment),
+                weights=weights,
                 cache=(),
                 state=state,
                 kv_bits=deployment.kv.bits,
@@ -180,6 +186,8 @@ def llama_reserve(deployment: Deployment, given: Coefficients | None = None) -> 
     logits = model.vocab + model.hidden
     widest = max(dense_elements(layer, deployment) + expert_elements(layer, deployment) for layer, _ in model.kinds)
     buffer = int(tokens * max(logits, widest) * each.value)
+    if deployment.draft is not None and deployment.draft.model is not None:
+        buffer += llama_reserve(drafting(deployment), given).activations
     basis: tuple[Text, ...] = (
         Text(
             "compute buffer: {tokens} tokens of a step × {elements} values of logits or of the widest layer × 4 B, an "
@@ -190,6 +198,10 @@ def llama_reserve(deployment: Deployment, given: Coefficients | None = None) -> 
         ),
         Text("runtime: {size}, assumed ({basis})", size=binary(runtime.value), basis=Text(runtime.basis)),
     )
+    if deployment.draft is not None:
+        from narrows.memory.draft import draft_told
+
+        basis += tuple(draft_told(deployment))
     if any(layer.mixer.state() for layer, _ in model.kinds):
         basis += (
             Text(

@@ -29,6 +29,12 @@ class LayerPages(msgspec.Struct, frozen=True):
     encoder: bool = False
     fixed: int | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether whole sequences are kept, in pages like those of other layers."""
+        own = self.block or self.page or self.group or self.encoder or self.state_bytes
+        return bool(self.token_bytes) and self.window is None and not own
+
     def usual_block(self, rules: PagingRules, kv_bits: int) -> int:
         """Tokens of a page before constant state makes it grow."""
         if self.indexed:

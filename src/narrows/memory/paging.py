@@ -13,6 +13,7 @@ from collections import Counter
 import msgspec
 
 from narrows.deployment import Deployment, stages
+from narrows.deployment.draft import draft_layers, drafting
 from narrows.engines.paging import PagingRules, paging_rules
 from narrows.memory.largest import largest
 from narrows.memory.pages import LayerPages, PageGroup
@@ -64,7 +65,7 @@ class Paging(msgspec.Struct, frozen=True):
     """The layout of one rank's pool.
 
     block: tokens of a page. page_bytes: one page of one layer. block_bytes: one block of the pool. in_flight: tokens
-    that a window keeps beside itself.
+    that a window keeps beside itself. drafted: tokens per step, after each of which state is kept.
     """
 
     block: int
@@ -72,6 +73,7 @@ class Paging(msgspec.Struct, frozen=True):
     block_bytes: int
     in_flight: int
     groups: tuple[PageGroup, ...]
+    drafted: int = 0
 
     def blocks_per_request(self, length: int) -> int:
         """Blocks that a request of `length` tokens needs, in all groups."""
@@ -81,7 +83,7 @@ class Paging(msgspec.Struct, frozen=True):
         block = kind.block or self.block
         if kind.state_bytes:
             # without attention there is no prefix caching, and a sequence keeps its running state only
-            return kind.state_blocks if any(group.kind.token_bytes for group in self.groups) else 1
+            return kind.state_blocks if any(group.kind.token_bytes for group in self.groups) else 1 + self.drafted
         if kind.fixed is not None:
             return -(-kind.fixed // self.block)
         if kind.window is None:
@@ -134,6 +136,11 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
             if not deployment.engine.cache_groups:
                 kind = msgspec.structs.replace(kind, window=None, chunked=False)
             counts[kind] += here
+    if layers.stop == deployment.model.layers:
+        for layer, here in draft_layers(deployment):
+            # one group of windows and one without: the draft's kinds are laid out with those of the target
+            for kind in layer_pages(layer.mixer, drafting(deployment), rules):
+                counts[kind] += here
     counts = +counts
     if not counts:
         if any(deployment.model.cache_rows()):
@@ -143,7 +150,12 @@ def paging(deployment: Deployment, stage: int = 0) -> Paging:
         raise BadInput(
             "this model keeps no keys and values of its own: it drafts for another one, and is served with it only"
         )
-    return lay_out(counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens)
+    return lay_out(counts, rules, deployment.kv.bits, deployment.max_num_batched_tokens, _drafted(deployment))
+
+
+def _drafted(deployment: Deployment) -> int:
+    """Tokens that are drafted per step: state is kept as it is after each of them."""
+    return deployment.draft.tokens if deployment.draft is not None else 0
 
 
 def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> list[LayerPages]:
@@ -189,6 +201,7 @@ def layer_pages(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> lis
     if state:
         recurrent = mixer.recurrent if isinstance(mixer, Parallel) else mixer
         pages = rules.mamba2_state_blocks if isinstance(recurrent, Mamba2) else rules.state_blocks
+        pages += _drafted(deployment)
         found.append(LayerPages(0, state_bytes=state, state_blocks=pages))
     return found
 
@@ -216,23 +229,36 @@ def _token_bytes(row: CacheRow, tp: int, kv_bytes: int) -> int:
 
 
 def _state_bytes(mixer: Mixer, deployment: Deployment, rules: PagingRules) -> int:
-    """Engines keep kernel − 1 inputs, since the newest arrives with the token; recurrent state in `state_format`."""
+    """Engines keep kernel − 1 inputs, since the newest arrives with the token; recurrent state in `state_format`.
+
+    One more input for each drafted token (vLLM's MambaStateShapeCalculator, Apache-2.0, num_spec).
+    """
     tp, total = deployment.tensor_parallel, 0
     state = FORMATS[rules.state_format] if rules.state_format else deployment.dtype
     for row in mixer.state():
         elements = row.elements // min(tp, row.shards)
         if row.kernel:
-            total += deployment.dtype.bytes_for(elements // row.kernel * (row.kernel - 1))
+            total += deployment.dtype.bytes_for(elements // row.kernel * (row.kernel - 1 + _drafted(deployment)))
         else:
             total += (FORMATS[row.asked] if row.asked else state).bytes_for(elements)
     return total
 
 
-def lay_out(counts: Counter[LayerPages], rules: PagingRules, kv_bits: int, max_num_batched_tokens: int) -> Paging:
-    """Group the layers of one rank (kind → how many) and size its blocks.
+def _filling(kind: LayerPages, page: int, block: int) -> LayerPages:
+    """The kind with as many tokens in a page as it holds, where that comes out even."""
+    if not kind.token_bytes or kind.token_bytes * block >= page or page % (kind.token_bytes * block):
+        return kind
+    return msgspec.structs.replace(kind, block=page // kind.token_bytes)
+
+
+def lay_out(
+    counts: Counter[LayerPages], rules: PagingRules, kv_bits: int, max_num_batched_tokens: int, drafted: int = 0
+) -> Paging:
+    """Group the layers of one rank (kind → how many) and size its blocks. drafted: tokens per step.
 
     Groups hold as many layers as the rarest kind has, unless the commonest has hardly more (below 1.25 times):
-    then as many as that.
+    then as many as that. Where all keep whole sequences, there is one group, in which every layer has pages of its own
+    size (vLLM's UniformTypeKVCacheSpecs; older versions share blocks out in proportion, which comes to the same).
     """
     in_flight = max_num_batched_tokens * rules.in_flight
     if any(kind.group for kind in counts):
@@ -246,6 +272,13 @@ def lay_out(counts: Counter[LayerPages], rules: PagingRules, kv_bits: int, max_n
         per_token = max(kind.token_bytes for kind in tokens)
         block = max(block, -(-state // (per_token * rules.align)) * rules.align)
         page = per_token * block
+    if drafted and not all(kind.whole for kind in counts):
+        # a page of fewer bytes per token holds more tokens (vLLM's unify_kv_cache_spec_page_size)
+        counts = Counter({_filling(kind, page, block): number for kind, number in counts.items()})
+    if len(counts) > 1 and all(kind.whole for kind in counts):
+        total = sum(number * kind.token_bytes for kind, number in counts.items()) * block
+        one = PageGroup(1, sum(counts.values()), max(counts, key=lambda kind: kind.token_bytes))
+        return Paging(block, page, total, in_flight, (one,), drafted)
     fewest, most = min(counts.values()), max(counts.values())
     size = most if most < fewest * 1.25 else fewest
     groups = []
@@ -258,4 +291,5 @@ def lay_out(counts: Counter[LayerPages], rules: PagingRules, kv_bits: int, max_n
         block_bytes=page * max(group.layers for group in groups),
         in_flight=in_flight,
         groups=tuple(groups),
+        drafted=drafted,
     )

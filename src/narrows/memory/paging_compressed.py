@@ -28,7 +28,10 @@ def _padded(size: int) -> int:
 
 
 def compressed_pages(mixer: CompressedAttention, engine: str, is_cpu: bool) -> list[LayerPages]:
-    """What one layer keeps on every rank: its window, entries, waiting tokens; the same of its indexer."""
+    """What one layer keeps on every rank: its window, entries, waiting tokens; the same of its indexer.
+
+    Raises BadInput for other sizes or devices than those whose kernels are known.
+    """
     known = mixer.head_dim == _HEAD and mixer.rope == _ROPE and mixer.rate in (0, *_RATES)
     if is_cpu or not known or (mixer.overlap and mixer.index_dim != _INDEX):
         raise BadInput(

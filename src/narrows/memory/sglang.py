@@ -17,6 +17,7 @@ from narrows.deployment import Deployment, stages
 from narrows.engines import held_at
 from narrows.engines.sglang import captured_batches, sglang_facts, version_of
 from narrows.memory.activations import dense_elements, expert_elements
+from narrows.memory.draft import draft_told, drafting_layers
 from narrows.memory.largest import largest
 from narrows.memory.reserve import Reserve
 from narrows.models.mixers import (
@@ -50,7 +51,8 @@ class TokenPools(msgspec.Struct, frozen=True):
     which holds `ratio` tokens for one of the other, each request at most `window` of them. state: bytes of one
     request's constant state; state_ratio: its pool's bytes per byte of the others; slots: of it per running request;
     padding: slots that no request uses. page: tokens. most: tokens at most, where the user says so (0: none).
-    keys, window_keys: of `whole` and of `windowed`, what keys take (0: keys and values are one).
+    keys, window_keys: of `whole` and of `windowed`, what keys take (0: keys and values are one). drafted: bytes
+    per token that are set aside for what drafts.
     """
 
     whole: int
@@ -65,6 +67,7 @@ class TokenPools(msgspec.Struct, frozen=True):
     most: int
     keys: int = 0
     window_keys: int = 0
+    drafted: int = 0
 
     @property
     def block(self) -> int:
@@ -84,7 +87,7 @@ class TokenPools(msgspec.Struct, frozen=True):
     @property
     def _each(self) -> float:
         """Bytes of one token of `max_total_num_tokens`."""
-        return self.whole + self.ratio * self.windowed if self.whole else self.windowed
+        return self.whole + self.drafted + self.ratio * self.windowed if self.whole else self.windowed
 
     def state_slots(self, kv_bytes: int) -> int:
         """Slots of constant state in pools of so many bytes ("max_mamba_cache_size")."""
@@ -115,7 +118,11 @@ class TokenPools(msgspec.Struct, frozen=True):
     def request_bytes(self, length: int) -> int:
         """Bytes of all pools that a request of `length` tokens takes."""
         seen = min(length, self.window + self.page)
-        return self._kept(length) * self.whole + self._kept(seen) * self.windowed + self.slots * self.state
+        return (
+            self._kept(length) * (self.whole + self.drafted)
+            + self._kept(seen) * self.windowed
+            + self.slots * self.state
+        )
 
     def blocks(self, kv_bytes: int) -> int:
         """Pages of the pool."""
@@ -183,7 +190,17 @@ def token_pools(deployment: Deployment, stage: int) -> TokenPools:
         most=deployment.max_total_tokens or 0,
         keys=keys,
         window_keys=window_keys,
+        drafted=_drafted(deployment, whole, len(layers), stage),
     )
+
+
+def _drafted(deployment: Deployment, whole: int, layers: int, stage: int) -> int:
+    """Bytes per token that the pools set aside for what drafts: each of its layers as one of the target's.
+
+    Source: SGLang's DefaultPoolConfigurator (Apache-2.0).
+    """
+    count = drafting_layers(deployment) if stage == deployment.pipeline_parallel - 1 else 0
+    return int(whole * (1 + count / layers)) - whole if count else 0
 
 
 def pool_notes(deployment: Deployment) -> list[Text]:
@@ -220,37 +237,6 @@ def pool_notes(deployment: Deployment) -> list[Text]:
             )
         )
     return found
-
-
-def log_lines(deployment: Deployment, pools: TokenPools, kv_bytes: int) -> tuple[str, ...]:
-    """What the engine's log will say of pools in so many bytes, without the times and ranks before it."""
-    tokens, windows, slots = pools.tokens(kv_bytes), pools.window_tokens(kv_bytes), pools.state_slots(kv_bytes)
-    if not tokens:
-        return ()
-    found = []
-    if pools.state:
-        # the pool has one slot more than it gives out
-        size = _gb((slots + 1) * pools.state)
-        found.append(f"Mamba Cache is allocated. max_mamba_cache_size: {slots}, conv_state and ssm_state: {size} GB")
-    if pools.windowed and pools.whole:
-        found.append(f"Use sliding window memory pool. full_layer_tokens={tokens}, swa_layer_tokens={windows}")
-    if pools.windowed:
-        found.append(_allocated(windows, pools.windowed, pools.window_keys))
-    if pools.whole:
-        found.append(_allocated(tokens, pools.whole, pools.keys))
-    chunk, length = deployment.max_num_batched_tokens, deployment.max_length
-    found.append(f"max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, context_len={length}")
-    return tuple(found)
-
-
-def _allocated(tokens: int, each: int, keys: int) -> str:
-    both = f"K size: {_gb(tokens * keys)} GB, V size: {_gb(tokens * (each - keys))} GB"
-    return f"KV Cache is allocated. #tokens: {tokens}, " + (both if keys else f"KV size: {_gb(tokens * each)} GB")
-
-
-def _gb(size: int) -> str:
-    """GiB, which SGLang's logs write as GB."""
-    return f"{size / 2**30:.2f}"
 
 
 def _known(mixer: Mixer, deployment: Deployment) -> None:
@@ -331,6 +317,7 @@ def sglang_reserve(deployment: Deployment, given: Coefficients | None = None) ->
             basis=Text(known["forward_copies"].basis),
         ),
     ]
+    basis += draft_told(deployment)
     if graphs:
         basis.append(
             Text(

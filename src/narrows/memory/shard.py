@@ -10,8 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from narrows.deployment import Deployment, stages
+from narrows.deployment.draft import draft_bytes, draft_layers, drafting
 from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_bytes, state_bytes, towers_of
-from narrows.models.tensors import CacheRow
+from narrows.memory.offload import offloaded_bytes
+from narrows.models.tensors import CacheRow, TensorRow
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -54,16 +56,57 @@ def shards(deployment: Deployment) -> list[Shard]:
         for layer, part in layers_within(model, layers):
             rows += model.layer_rows(layer, part)
             mixer = layer.mixer
-            cache += [(len(part), _rank_width(row, tp), row) for row in mixer.cache()]
+            cache += [(len(part), rank_width(row, tp), row) for row in mixer.cache()]
             state += len(part) * sum(state_bytes(constant, deployment) for constant in mixer.state())
         for layer in lent_into(deployment, layers):
             rows += model.lent_rows(layer)
-        found.append(Shard(index, resident_bytes(rows, deployment), tuple(cache), state, deployment.kv.bits))
+        weights = _kept(rows, deployment) - offloaded_bytes(deployment, layers)
+        if last and deployment.draft is not None:
+            weights += draft_bytes(deployment)
+            cache += draft_cache(deployment)
+            state += draft_state(deployment)
+        found.append(Shard(index, weights, tuple(cache), state, deployment.kv.bits))
     return found
 
 
-def _rank_width(row: CacheRow, tp: int) -> int:
+def _kept(rows: list[TensorRow], deployment: Deployment) -> int:
+    """Bytes of the rows on one rank. SGLang's replicas of attention share the dense parts and the head as well.
+
+    Source: SGLang (Apache-2.0): with --enable-dp-attention only attention and the embedding go by the ranks of a
+    replica; --moe-dense-tp-size and --enable-dp-lm-head are off by default.
+    """
+    replicas = deployment.attention_data_parallel
+    if deployment.engine.name != "sglang" or replicas == 1:
+        return resident_bytes(rows, deployment)
+    wide = msgspec.structs.replace(
+        deployment, tensor_parallel=deployment.tensor_parallel * replicas, attention_data_parallel=1
+    )
+    apart = [row for row in rows if row.tensor.role.startswith(("mlp.", "shared.", "head"))]
+    own = [row for row in rows if row not in apart]
+    return resident_bytes(own, deployment) + resident_bytes(apart, wide)
+
+
+def rank_width(row: CacheRow, tp: int) -> int:
+    """Elements of one token on one of `tp` ranks."""
     return row.heads_per_rank(tp) * row.width
+
+
+def draft_cache(deployment: Deployment) -> list[tuple[int, int, CacheRow]]:
+    """What is cached of what drafts on one rank: (layers, elements per token, row)."""
+    if not draft_layers(deployment):
+        return []
+    tp = drafting(deployment).tensor_parallel
+    return [
+        (count, rank_width(row, tp), row) for layer, count in draft_layers(deployment) for row in layer.mixer.cache()
+    ]
+
+
+def draft_state(deployment: Deployment) -> int:
+    """Bytes of constant state of what drafts, of one sequence on one rank."""
+    seen = drafting(deployment)
+    return sum(
+        count * state_bytes(row, seen) for layer, count in draft_layers(deployment) for row in layer.mixer.state()
+    )
 
 
 def binding_shard(found: list[Shard], room: int, length: int) -> Shard:

@@ -13,7 +13,8 @@ from narrows.models.catalogue import CatalogueEntry, catalogue_entry
 from narrows.models.class_heads import as_its_class, plain
 from narrows.models.config_file import config_at, config_of_stdin
 from narrows.models.fields import Fields
-from narrows.models.module_schemes import as_written, called_quantized
+from narrows.models.kinds import check_kinds
+from narrows.models.module_schemes import as_written, called_quantized, unmet
 from narrows.models.paths import gguf_of, looks_like_path, short, weights_of
 from narrows.models.quantization import with_quantization
 from narrows.models.readers import FAMILIES, reader_of
@@ -187,8 +188,10 @@ def read_config(
 
     as_usual: what tools of a kind usually store besides is counted (False: it is known what the file holds).
     """
+    odd = check_kinds(config)
     config = with_quantization(config)
     kind, assumptions = _family(config, assume)
+    assumptions += odd
     reader = reader_of(kind)
     assert reader is not None
     fields = Fields(config)
@@ -206,6 +209,7 @@ def read_config(
     if spec.precision.assumed:
         assumptions.append(Text("the file names no data type; {dtype} is assumed", dtype=spec.precision.dtype.name))
     assumptions += spec.precision.notes
+    assumptions += unmet(spec)
     assumptions += [*_defaults_taken(fields), *_passed_over(config, fields, kind, refuse=assume is None)]
     if as_usual:
         spec, written = as_written(spec)

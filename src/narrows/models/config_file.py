@@ -19,7 +19,7 @@ MOST_BYTES = 16 * 2**20
 
 
 def config_of_stdin() -> dict[str, Any]:
-    """The config on standard input."""
+    """The config on standard input. Raises BadInput where there is none, or no object of fields."""
     try:
         if sys.stdin is None:
             raise OSError("it is closed")

@@ -19,7 +19,10 @@ def _under(prefix: str) -> Callable[[str], str]:
 
 
 WAYS: dict[str, Callable[[str], str]] = {
-    **{prefix: _under(prefix) for prefix in ("language_model", "text_model", "text_decoder", "decoder")},
+    **{
+        prefix: _under(prefix)
+        for prefix in ("language_model", "text_model", "text_decoder", "decoder", "llm", "language")
+    },
     "model.language_model": _moved("language_model"),
     "model.text_model": _moved("text_model"),
     "model.vlm.language_model": _moved("vlm.language_model"),

@@ -202,6 +202,20 @@ _V4 = {
 """DeepSeek-V4's own files."""
 
 
+_DRAFTS = {
+    "draft.fc": "fc.weight",
+    "draft.blocks": "blocks.weight",
+    "draft.heads": "lm_heads.weight",
+    "draft.norm": "norm.weight",
+    "draft.head": "lm_head.weight",
+    "draft.embedding": "embed_tokens.weight",
+    "draft.to_target": "d2t",
+    "norm.hidden_norm": "midlayer.hidden_norm.weight",
+    **{f"draft.wide_{k}": f"midlayer.self_attn.{k}_proj.weight" for k in "qkv"},
+}
+"""Of heads that draft for another model (EAGLE, Medusa)."""
+
+
 def recent(decoder: dict[str, str], latent: dict[str, str]) -> dict[str, dict[str, str]]:
     """All of them, on Llama's and DeepSeek-V3's names."""
     found = {name: {**decoder, **changes} for name, changes in CHANGES.items()}
@@ -213,4 +227,5 @@ def recent(decoder: dict[str, str], latent: dict[str, str]) -> dict[str, dict[st
     }
     found["hrm_text"] = {**looped, **gate, "before.low_state": "model.z_L_init"}
     found["deepseek_v4"] = _V4
+    found["drafts"] = {**decoder, **_DRAFTS}
     return found

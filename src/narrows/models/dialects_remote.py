@@ -36,6 +36,23 @@ _CHANGES: dict[str, dict[str, str]] = {
         "head": "output.weight",
     },
     "baichuan": both(_LAYER, fused("self_attn.W_pack")),
+    "molmo": {
+        **both(
+            "model.transformer.blocks.{}.",
+            {
+                **fused("att_proj"),
+                "attention.o": "attn_out",
+                **{f"mlp.{k}": "ff_proj" for k in ("gate", "up")},
+                "mlp.down": "ff_out",
+                "norm.input_layernorm": "attn_norm",
+                "norm.post_attention_layernorm": "ff_norm",
+            },
+        ),
+        "embedding": "model.transformer.wte.embedding",
+        "embedding.new": "model.transformer.wte.new_embedding",
+        "final_norm": "model.transformer.ln_f.weight",
+        "head": "model.transformer.ff_out.weight",
+    },
     "yi": both(_LAYER, {f"norm.{k}": k for k in ("ln1", "ln2")}),
     "minicpm_moe": {f"experts.{k}": f"{_LAYER}mlp.experts.{{}}.{w}.weight" for k, w in _W.items()},
     "grok1": {
@@ -97,6 +114,14 @@ _CHANGES: dict[str, dict[str, str]] = {
     "spark2_5": {
         **both(_LAYER, {**fused("self_attn.q_k_v_proj"), "attention.o": "self_attn.out_proj"}),
         "attention.gate": f"{_LAYER}self_attn.g_proj.weight",
+    },
+    "step3": {
+        "attention.q_a": f"{_LAYER}self_attn.q_proj.weight",
+        "attention.q_a_norm": f"{_LAYER}self_attn.inter_norm.weight",
+        "attention.q_b": f"{_LAYER}self_attn.wq.weight",
+        "router": f"{_LAYER}moe.gate.weight",
+        **{f"experts.{k}": f"{_LAYER}moe.{k}_proj.weight" for k in _MLP},
+        **{f"shared.{k}": f"{_LAYER}share_expert.{k}_proj.weight" for k in _MLP},
     },
     "step3p5": {
         "attention.gate": f"{_LAYER}self_attn.g_proj.weight",

@@ -286,13 +286,25 @@ def _zaya(decoder: dict[str, str]) -> dict[str, str]:
     }
 
 
+def _minimax_m3() -> dict[str, str]:
+    """As the published files have them, which transformers renames on loading."""
+    sparse = f"{_LAYER}block_sparse_moe."
+    return {
+        **{f"attention.index_{k}": f"{_LAYER}self_attn.index_{k}_proj.weight" for k in "qk"},
+        **{f"attention.index_{k}_norm": f"{_LAYER}self_attn.index_{k}_norm.weight" for k in "qk"},
+        "router": f"{sparse}gate.weight",
+        "router.correction": f"{sparse}e_score_correction_bias",
+        **{
+            f"experts.{k}": f"{sparse}experts.{{}}.{w}.weight"
+            for k, w in (("gate", "w1"), ("up", "w3"), ("down", "w2"))
+        },
+        **{f"shared.{k}": f"{sparse}shared_experts.{k}_proj.weight" for k in _MLP},
+    }
+
+
 def varied(decoder: dict[str, str], deepseek: dict[str, str], lfm2: dict[str, str]) -> dict[str, dict[str, str]]:
     """These dialects, from the names that Llama's, DeepSeek's and LFM2's decoders have."""
     gate = {"attention.gate": f"{_LAYER}self_attn.g_proj.weight"}
-    indexer = {
-        **{f"attention.index_{k}": f"{_LAYER}self_attn.indexer.{k}_proj.weight" for k in "qk"},
-        **{f"attention.index_{k}_norm": f"{_LAYER}self_attn.indexer.{k}_norm.weight" for k in "qk"},
-    }
     delta = {
         **{k: f"{name}_proj.weight" for k, name in zip("qkvabz", "qkvabg", strict=True)},
         **{"dt_bias": "dt_bias", "a_log": "A_log", "conv": "conv1d.weight"},
@@ -309,7 +321,7 @@ def varied(decoder: dict[str, str], deepseek: dict[str, str], lfm2: dict[str, st
             **_norms(_LAYER, "post_operator_norm", "post_ffn_norm"),
         },
         "olmo_hybrid": {**decoder, **{f"delta.{k}": f"{_LAYER}linear_attn.{name}" for k, name in delta.items()}},
-        "minimax_m3": {**deepseek, **indexer},
+        "minimax_m3": {**deepseek, **_minimax_m3()},
         "longcat_flash": {
             **{role: name.replace(".self_attn.", ".self_attn.{}.") for role, name in deepseek.items()},
             **{f"mlp.{k}": f"{_LAYER}mlps.{{}}.{k}_proj.weight" for k in _MLP},

@@ -47,8 +47,14 @@ class Fields:
     def nested(self, name: str) -> Fields:
         """An object inside this one."""
         value = self.raw(name)
-        if not isinstance(value, dict):
+        if value is None:
             raise BadInput("config field '{field}' must be an object of fields", field=self.path + name)
+        if not isinstance(value, dict):
+            raise BadInput(
+                "config field '{field}' is {value}; it must be an object of fields",
+                field=self.path + name,
+                value=shown(value),
+            )
         if name not in self.inner:
             self.inner[name] = Fields(value, f"{self.path}{name}.")
         return self.inner[name]
@@ -86,13 +92,13 @@ class Fields:
             raise BadInput(
                 "config field '{field}' is {value}; it must be a whole number",
                 field=self.path + names[0],
-                value=_shown(value),
+                value=shown(value),
             )
         if not least <= value <= most:
             raise BadInput(
                 "config field '{field}' is {value}; it must be between {least} and {most}",
                 field=self.path + names[0],
-                value=_shown(value),
+                value=shown(value),
                 least=least,
                 most=most,
             )
@@ -119,7 +125,7 @@ class Fields:
             raise BadInput(
                 "config field '{field}' is {value}; it must be true or false",
                 field=self.path + name,
-                value=_shown(value),
+                value=shown(value),
             )
         return value
 
@@ -139,6 +145,15 @@ class Fields:
             )
         word: str = value
         return word
+
+    def word(self, name: str, default: str | None) -> str | None:
+        """Any word; null is None."""
+        value = self.raw(name, default=default)
+        if value is not None and not isinstance(value, str):
+            raise BadInput(
+                "config field '{field}' is {value}; it must be a word", field=self.path + name, value=shown(value)
+            )
+        return value
 
     def kinds(self, name: str, count: int, known: Iterable[str]) -> list[str] | None:
         """A list with one known kind per layer, or None where the file has none."""
@@ -191,12 +206,22 @@ class Fields:
 def as_factor(value: Any, field: str) -> float:
     """A value of a file that a size is multiplied with: a positive number below a thousand."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1000:
-        raise BadInput("config field '{field}' must be a number", field=field)
+        raise BadInput(
+            "config field '{field}' is {value}; it must be a number above 0 and below 1,000",
+            field=field,
+            value=shown(value),
+        )
     return value
 
 
-def _shown(value: Any) -> str:
-    """A value from a file, short enough for one line."""
-    text = str(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
-    text = " ".join(text.split())
+def shown(value: Any) -> str:
+    """A value from a file as the file writes it (a string with its quotes), short enough for one line."""
+    import json
+
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "a huge number"
+    try:
+        text = " ".join(json.dumps(value[:80] if isinstance(value, str) else value, ensure_ascii=False).split())
+    except (ValueError, RecursionError):
+        return "a value that cannot be shown"
     return text if len(text) <= 40 else text[:37] + "..."

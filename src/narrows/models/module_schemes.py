@@ -10,6 +10,7 @@ import msgspec
 
 from narrows.models.tensors import Tensor
 from narrows.precision import UNQUANTIZED, Scheme
+from narrows.precision.selection import bare
 from narrows.text import BadInput, Text
 
 if TYPE_CHECKING:
@@ -119,6 +120,43 @@ def check_count(precision: Precision, tensor: Tensor, layers: int) -> None:
             "'quantization_config' names single experts ('{entry}'), and the model has too many of them to look up",
             entry=single[:80],
         )
+
+
+def unmet(model: ModelSpec) -> tuple[Text, ...]:
+    """What to say where a config lists, module by module, what is quantized, by names that the model does not have.
+
+    What such a list does not meet counts as unquantized, which is far more bytes than the file holds.
+    """
+    entries = model.precision.overrides.patterns.entries
+    schemes = model.precision.overrides.schemes
+    if not entries or entries[-1] != "*" or schemes[-1] is not UNQUANTIZED:
+        return ()
+    kinds = {
+        _NUMBER.sub(".{}", ".".join(bare(entry.split(".")))): entry for entry in reversed(entries) if _plain(entry)
+    }
+    for row in model.tensor_table():
+        pieces = _NUMBER.sub(".{}", ".".join(bare(row.name.removesuffix(".weight").split(".")))).split(".")
+        for end in range(1, len(pieces) + 1):
+            kinds.pop(".".join(pieces[:end]), None)
+    missed = [entry for kind, entry in kinds.items() if not kind.startswith(_PREDICTION)]
+    if not missed:
+        return ()
+    return (
+        Text(
+            "quantization_config lists modules that this model has not by that name ({names}); what they are counts as "
+            "unquantized",
+            names=", ".join(name[:80] for name in sorted(missed)[:3]),
+        ),
+    )
+
+
+_NUMBER = re.compile(r"\.(\d+|\{\})(?=\.|$)")
+_PREDICTION = ("mtp",)
+
+
+def _plain(entry: str) -> bool:
+    """Whether an entry is the name of a module, not an expression or a single word."""
+    return "." in entry and "*" not in entry and not entry.startswith("re:")
 
 
 def as_written(model: ModelSpec) -> tuple[ModelSpec, tuple[Text, ...]]:

@@ -28,7 +28,10 @@ def stored_as_named(spec: ModelSpec, name: str) -> ModelSpec:
 
 
 def stored_by_name(spec: ModelSpec, named: FileType) -> ModelSpec:
-    """The model as this file type stores it; itself where it is a GGUF file of this type already."""
+    """The model as this file type stores it; itself where it is a GGUF file of this type already.
+
+    Raises BadInput where it is a GGUF file of another type.
+    """
     own = spec.precision.scheme
     if isinstance(own, PerTensor):
         if own.kind == named.name:

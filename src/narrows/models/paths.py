@@ -18,7 +18,10 @@ def looks_like_path(source: str) -> bool:
 
 
 def weights_of(path: str) -> str | None:
-    """The path, where it is of safetensors files: one of them, their index, or a directory that holds some."""
+    """The path, where it is of safetensors files: one of them, their index, or a directory that holds some.
+
+    None where it is not. Raises BadInput for a directory that cannot be read.
+    """
     ends = (".safetensors", ".safetensors.index.json")
     try:
         of_weights = (

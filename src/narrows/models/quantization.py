@@ -14,7 +14,10 @@ _EXCLUDED = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modu
 
 
 def read_precision(c: Fields) -> Precision:
-    """The precision of a config. An absent data type is float32 in transformers, and marked as assumed."""
+    """The precision of a config. An absent data type is float32 in transformers, and marked as assumed.
+
+    Raises BadInput for a data type or a method of quantization that is not read.
+    """
     named = c.stated("dtype", "torch_dtype")
     if named is not None and not isinstance(named, str):
         raise BadInput("config field '{field}' must be a data type such as \"bfloat16\"", field=c.path + "torch_dtype")

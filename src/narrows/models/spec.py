@@ -36,6 +36,8 @@ class Layer(msgspec.Struct, frozen=True):
     those parts (hyper-connections, AltUp, scales of residuals, convolutions after a part).
     owner: index of the layer whose weights this one runs with (Zamba's shared block, looped layers; None: its own);
     borrowed: prefixes of the roles of those weights, which are counted and stored with their owner alone.
+    one_sum: ranks add up what mixer and feed-forward part make together, in one sum for both (Falcon's parallel
+    blocks: vLLM's falcon.py, `reduce_row_parallel_results`).
     """
 
     mixer: Mixer
@@ -46,6 +48,7 @@ class Layer(msgspec.Struct, frozen=True):
     beside: tuple[Tensor, ...] = ()
     owner: int | None = None
     borrowed: tuple[str, ...] = ()
+    one_sum: bool = False
 
     def tensors(self) -> list[Tensor]:
         """All tensors that one such layer has of its own."""
@@ -98,6 +101,8 @@ class Tower(msgspec.Struct, frozen=True):
     largest: int = 0
     rotary: bool = False
     reads: bool = False
+    layers: tuple[Layer, ...] = ()
+    """Of prediction layers: how each is built."""
 
 
 class Precision(msgspec.Struct, frozen=True):

@@ -100,7 +100,7 @@ _PROCESS: Final = re.compile(
 _RANK: Final = re.compile(r"\[rank(\d{1,5})\]: ?")
 _SGLANG: Final = re.compile(r"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)((?: [A-Z_]{2,8}\d{1,4}){0,5})\] ?")
 _LEVEL: Final = re.compile(
-    r"(INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d{1,6})? "
+    r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d{1,6})? "
     r"(?:\[[^\]\s]{1,200}\]|[\w./]{1,200}:\d{1,6}\]) ?"
 )
 _OURS: Final = ("VllmWorker", "EngineCore", "APIServer", "ApiServer", "RayWorkerWrapper", "RayWorkerVllm", "Worker_")
@@ -115,7 +115,6 @@ class Line(NamedTuple):
     """The process's place as the log names it (`TP1`, `DP0 TP1`, `rank 2`), or None for engine and server."""
     worker: int | None
     """Process id, if the process is a worker: its values are one rank's, not the engine's."""
-    level: str | None
     vllm: bool
     """Whether the form of the prefix is vLLM's own."""
     stamp: tuple[str, str] | None
@@ -149,7 +148,7 @@ def _docker_json(text: str) -> str:
 def _strip(text: str, number: int) -> Line:
     rank: str | None = None
     worker: int | None = None
-    level: str | None = None
+    levelled = False
     vllm = False
     stamp: tuple[str, str] | None = None
     position = 0
@@ -164,14 +163,14 @@ def _strip(text: str, number: int) -> Line:
         elif match := _SGLANG.match(text, position):
             stamp, rank = (match[1], match[2]), " ".join(_PARTS.findall(match[3])) or rank
         elif match := _LEVEL.match(text, position):
-            level, stamp, vllm = match[1], (match[2], match[3]), True
+            levelled, stamp, vllm = True, (match[1], match[2]), True
         else:
             match = _PREFIXES.match(text, position)
         if match:
             position = match.end()
-        if position == start or level:
+        if position == start or levelled:
             break
-    return Line(number, rank, worker, level, vllm, stamp, text[position:])
+    return Line(number, rank, worker, vllm, stamp, text[position:])
 
 
 def _place(name: str, rank: str | None, known: str | None) -> str | None:

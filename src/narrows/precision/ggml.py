@@ -27,11 +27,6 @@ class GgmlType(Format, frozen=True):
         """Bytes of `elements` elements in whole blocks. Rows are multiples of the block in a valid file."""
         return -(-elements // self.block) * self.block_bytes
 
-    @property
-    def bits_per_weight(self) -> float:
-        """Exact bits of one element, scales included: Q4_K has 4.5."""
-        return self.block_bytes * 8 / self.block
-
 
 class FileType(msgspec.Struct, frozen=True):
     """A file type such as Q4_K_M: its number in `general.file_type`, and the GGML type most of its tensors have."""

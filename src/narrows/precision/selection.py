@@ -16,7 +16,7 @@ _WRAPPERS = frozenset({"model", "language_model", "text_model"})
 """Words before a decoder's layers that one tool writes and the next leaves out."""
 
 
-def _bare(pieces: list[str]) -> list[str]:
+def bare(pieces: list[str]) -> list[str]:
     """A path without the words that stand before a decoder in some files only."""
     begin = 0
     while begin < len(pieces) - 1 and pieces[begin] in _WRAPPERS:
@@ -53,7 +53,7 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
             elif "*" not in entry:
                 if "." in plain:
                     pieces = plain.split(".")
-                    literal.setdefault(".".join(_bare(pieces)), number)
+                    literal.setdefault(".".join(bare(pieces)), number)
                     if pieces[0] not in _WRAPPERS:
                         tails.setdefault(plain, number)
                 else:
@@ -61,7 +61,7 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
                 continue
             elif entry.index("*") == len(entry) - 1 and "." in entry:
                 # the usual form by far: everything that begins so
-                starts.setdefault(".".join(_bare(entry[:-1].split("."))), number)
+                starts.setdefault(".".join(bare(entry[:-1].split("."))), number)
                 continue
             else:
                 made, cost = compiled(re.escape(entry).replace(r"\*", ".*") + r"(\.|$)", entry)
@@ -86,19 +86,19 @@ class Patterns(msgspec.Struct, frozen=True, dict=True):
         found = []
         if single:
             found += [single[piece] for piece in pieces if piece in single]
-        bare = _bare(pieces) if literal or starts else pieces
+        inner = bare(pieces) if literal or starts else pieces
         begins, ends = self._counts
         for count in begins:
-            if count <= len(bare) and (path := ".".join(bare[:count])) in literal:
+            if count <= len(inner) and (path := ".".join(inner[:count])) in literal:
                 found.append(literal[path])
         for count in ends:
             if count <= len(pieces) and (path := ".".join(pieces[-count:])) in tails:
                 found.append(tails[path])
         if starts:
-            name = ".".join(bare)
+            name = ".".join(inner)
             found += [starts[name[:end]] for end in self._lengths if name[:end] in starts]
         if patterns:
-            decoder = ".".join(_bare(pieces))
+            decoder = ".".join(bare(pieces))
             # tools differ in the words before a name, and an expression is held to its beginning
             spellings = dict.fromkeys((module, decoder, "model." + decoder))
             if self._any is not None and not any(self._any.match(name) for name in spellings):

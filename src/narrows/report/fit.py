@@ -41,7 +41,13 @@ def fit_report(answer: Fit) -> list[Part]:
 def _label(one: Candidate) -> str:
     short = one.gpu_name.split(" ", 1)[-1]  # without the vendor
     name = short if one.count == 1 else f"{one.count} × {short}"
-    split = "".join(f" {flag}{n}" for flag, n in (("TP", one.tensor_parallel), ("PP", one.pipeline_parallel)) if n > 1)
+    ways = {
+        "TP": one.tensor_parallel,
+        "PP": one.pipeline_parallel,
+        "DP": one.attention_data_parallel,
+        "EP": one.expert_parallel,
+    }
+    split = "".join(f" {flag}{n}" for flag, n in ways.items() if n > 1)
     return name + split
 
 
@@ -109,7 +115,17 @@ def _ledger(answer: Fit) -> Table:
             shares = "/".join(dict.fromkeys(f"{one.gpu_memory_utilization:g}" for one in answer.candidates))
             label = _("unclaimed (utilization {share})").format(share=shares)
         rows.append((label, *(_size(one, name) for one in answer.candidates)))
+        if name in ("weights", "kv_cache") and any(one.draft for one in answer.candidates):
+            rows.append((_("  of it what drafts"), *(_drafts(one, name) for one in answer.candidates)))
     return Table(columns, rows, strong=frozenset({len(rows) - 1}))
+
+
+def _drafts(one: Candidate, name: str) -> str:
+    """GiB of a term that are of what drafts."""
+    if one.draft is None:
+        return "–"
+    size = one.draft.weights if name == "weights" else one.batch * one.draft.kv_bytes_per_sequence
+    return f"{size / GIB:.2f}"
 
 
 def _size(one: Candidate, name: str) -> str:

@@ -38,6 +38,7 @@ def load_report(answer: Load) -> list[Part]:
             "bad",
         ),
     ]
+    parts[1:1] = [Paragraph(say(text), "bad") for text in answer.warnings]
     if answer.narrow_transfer != answer.narrow_stage:
         parts.append(
             Paragraph(

@@ -1,4 +1,4 @@
-"""An answer as text or HTML, whichever answer it is: what `print()` and notebooks show."""
+"""An answer as text, HTML or picture, whichever answer it is: what `print()`, notebooks and `--plot` show."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ _REPORTS = {
     "RooflineAccuracy": ("narrows.report.accuracy_roofline", "accuracy_roofline_report"),
     "Explanation": ("narrows.report.explain", "explain_report"),
 }
+_CHARTS = {
+    "Fit": ("narrows.report.fit_chart", "fit_chart"),
+    "Roofline": ("narrows.report.bounds_chart", "bounds_chart"),
+    "Load": ("narrows.report.load_chart", "load_chart"),
+    "MachineMeasured": ("narrows.report.measure_chart", "machine_chart"),
+    "ModelMeasured": ("narrows.report.measure_model_chart", "decoder_chart"),
+    "LoadMeasured": ("narrows.report.measure_load_chart", "loading_chart"),
+    "Explanation": ("narrows.report.roofline_chart", "roofline_chart"),
+}
 
 
 def parts_of(answer: Printed, **how: bool) -> list[Part]:
@@ -31,6 +40,14 @@ def parts_of(answer: Printed, **how: bool) -> list[Part]:
     module, function = _REPORTS[type(answer).__name__]
     parts: list[Part] = getattr(import_module(module), function)(answer, **how)
     return parts
+
+
+def draw(answer: Printed, path: str) -> None:
+    """Draw an answer to a file, as `charts.save` does. Raises BadInput as that does."""
+    from narrows.report.charts import save
+
+    module, function = _CHARTS[type(answer).__name__]
+    save(getattr(import_module(module), function)(answer), path)
 
 
 def answer_text(answer: Printed) -> str:

@@ -96,14 +96,15 @@ def kind_of(shape: AttentionShape, precision: str) -> str:
 def attention_time(operator: Operator, device: Accelerator, law: Law, cold: bool = True) -> Parts:
     """Seconds of the attention of one layer (`operator.shape`, an AttentionShape) on a device.
 
-    law: of `attention_law`. cold: the cache comes from device memory, as in a step, where every layer has its own;
-    benchmarks read the same cache again and again, and find it in L2 where it fits (cold=False). Fields of the shape
-    that count tokens or sequences may be numpy arrays; so are then the parts.
+    law: of `attention_law`. cold: a decode's cache comes from device memory, as in a step, where every layer has its
+    own; benchmarks read the same cache again and again, and find it in L2 where it fits (cold=False). Fields of the
+    shape that count tokens or sequences may be numpy arrays; so are then the parts.
     Raises BadInput where the device states no peak for the precision; TypeError where the shape is not attention's.
     """
-    shape = _shape(operator)
-    compute = _prefill if shape.phase == "prefill" else _decode
-    return compute(shape, device, device.peak(operator.precision), law.values, cold)
+    shape, peak = _shape(operator), device.peak(operator.precision)
+    if shape.phase == "prefill":
+        return _prefill(shape, device, peak, law.values)
+    return _decode(shape, device, peak, law.values, cold)
 
 
 def _shape(operator: Operator) -> AttentionShape:
@@ -155,7 +156,7 @@ def _decode(shape: AttentionShape, device: Accelerator, peak: float, value: dict
     return Parts(time, steps, memory, time - joined(value["sharpness"], steps, memory))
 
 
-def _prefill(shape: AttentionShape, device: Accelerator, peak: float, value: dict[str, float], cold: bool) -> Parts:
+def _prefill(shape: AttentionShape, device: Accelerator, peak: float, value: dict[str, float]) -> Parts:
     new = shape.queries / shape.sequences
     pairs = shape.pairs + shape.queries * value["diagonal"] / 2 + shape.sequences * value["least"] ** 2
     compute = 2.0 * pairs * shape.heads * (shape.key_dim + shape.value_dim) / (peak * value["peak"])

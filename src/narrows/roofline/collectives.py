@@ -14,17 +14,14 @@ from typing import Any, NamedTuple, cast
 
 from narrows.calibration.collectives import CollectiveTable, collective_tables
 from narrows.calibration.laws import Law, law
-from narrows.deployment import Deployment
 from narrows.hardware import Accelerator, accelerators
 from narrows.roofline.link import Link, link_across, link_of, twins
-from narrows.step import Collective, Operator
+from narrows.step import Collective
 
 OWN = {"vllm": "custom", "sglang": "custom", "tensorrt-llm": "trtllm"}
 """Engine → the library of its own all-reduce; that of TensorRT-LLM was measured apart, SGLang brings vLLM's."""
 CUSTOM_LIMIT = 8 * 2**20
 """Largest message of the all-reduce that vLLM and SGLang bring with them (max_size of CustomAllreduce, vLLM 0.4 on)."""
-PEERS = 0.8
-"""Share of a PCIe link that cards reach which reach each other: what plain rooflines take."""
 CUSTOM_RANKS = (2, 4, 6, 8)
 """Ranks that it supports; more than two must all reach each other by NVLink or Infinity Fabric."""
 
@@ -51,8 +48,8 @@ def host_decides(device: Accelerator, ranks: int) -> bool:
 
     More than two cards on PCIe talk through switches, or across processors without reaching each other: between two
     hosts of L40S it differs by 3 × at 4 ranks, 8 × at 8 (table of aiconfigurator; prompts of TensorRT-LLM's overview).
-    Which host it is, nobody says, so that the geometric mean is taken of both: the measured one, whose cards do not
-    reach each other, and one where they share the link at `PEERS`; the interval holds both.
+    Which host it is, nobody says, so that of the hosts whose links were measured, whatever their cards, the middle one
+    is taken (`middle`), and the interval holds them all.
     """
     return ranks > 2 and link_of(device, ranks).kind == "PCIe"
 
@@ -139,8 +136,64 @@ def _interval(own: bool) -> Law:
     return law("collectives", "table", ("any" if own else "twin",))
 
 
+class Host(NamedTuple):
+    """Cards on PCIe in a machine that was measured: ranks of the table nearest to what is asked, and its curve."""
+
+    link: Link
+    ranks: int
+    curve: Curve
+
+    def time(self, op: str, ranks: int, message: Any, link: Link) -> Any:
+        """Seconds over a link of another speed: the share of it that these cards reach, the latency of a ring."""
+        alpha = self.curve.alpha * (ranks - 1) / (self.ranks - 1)
+        moved = (self.curve(message) - self.curve.alpha) * self.link.bandwidth / link.bandwidth
+        return alpha + moved * traffic(op, ranks) / traffic(op, self.ranks)
+
+
+@cache
+def _hosts(op: str, library: str, ranks: int) -> tuple[Host, ...]:
+    known = {device.id: device for device in accelerators()}
+    best: dict[str, Host] = {}
+    for table in collective_tables():
+        if (table.op, table.library, table.nodes) != (op, library, 1) or not host_decides(known[table.device], ranks):
+            continue
+        nearest = best.get(table.device)
+        if 2 < table.ranks <= ranks and (nearest is None or table.ranks > nearest.ranks):
+            best[table.device] = Host(link_of(known[table.device], table.ranks), table.ranks, curve_of(table))
+    return tuple(best.values())
+
+
+def middle(op: str, library: str, ranks: int, message: Any, link: Link) -> NetworkTime | None:
+    """The time in the middle of those in all measured hosts; of two in the middle their geometric mean.
+
+    Its interval holds all hosts, and devices left out of the law of the link. None where no host was measured.
+    message: bytes, a number or an array.
+    """
+    hosts = _hosts(op, library, ranks)
+    if not hosts:
+        return None
+    one, other = (len(hosts) - 1) // 2, len(hosts) // 2
+    alpha = sorted(host.time(op, ranks, 1, link) for host in hosts)
+    among: Any = [host.time(op, ranks, message, link) for host in hosts]
+    many = hasattr(message, "__len__")
+    if many:
+        import numpy as np
+
+        among = np.sort(np.array(among), axis=0)
+    else:
+        among.sort()
+    time, latency = ((times[one] * times[other]) ** 0.5 for times in (among, alpha))
+    least, most = among[0] / time, among[-1] / time
+    if many:
+        least, most = float(least.min()), float(most.max())
+    row = _law(op, library, "PCIe")
+    return NetworkTime(time, time - latency, latency, library, False, min(row.low, least), max(row.high, most))
+
+
 def _by(library: str, op: str, ranks: int, message: Any, device: Accelerator, link: Link) -> NetworkTime | None:
     """The time with one library: of the table, between two tables, or of the law; None where it does not exist."""
+    if host_decides(device, ranks) and (common := middle(op, library, ranks, message, link)):
+        return common
     found, curves = _curves(device, op, library, 2 if link.kind == "between nodes" else 1)
     span = [n for n in sorted(curves) if n <= ranks][-1:] + [n for n in sorted(curves) if n >= ranks][:1]
     if len(span) == 2:
@@ -150,16 +203,9 @@ def _by(library: str, op: str, ranks: int, message: Any, device: Accelerator, li
             share = log(ranks / few) / log(many / few)
             time = time ** (1 - share) * curves[many](message) ** share
             alpha = alpha ** (1 - share) * curves[many].alpha ** share
-        wired = link.kind == "PCIe" and (found != device.id or host_decides(device, ranks))
+        wired = link.kind == "PCIe" and found != device.id
         row = _law(op, library, "PCIe") if wired else _interval(found == device.id)
-        if not host_decides(device, ranks):
-            return NetworkTime(time, time - alpha, alpha, library, found == device.id, row.low, row.high)
-        joined = alpha + message * traffic(op, ranks) / (PEERS * link.bandwidth)
-        share = (joined / time) ** 0.5
-        least = float(share.min()) if hasattr(message, "__len__") else min(share, 1.0)
-        time = time * share
-        low, high = min(row.low, least), max(row.high, 1 / least)
-        return NetworkTime(time, time - alpha, alpha, library, False, low, high)
+        return NetworkTime(time, time - alpha, alpha, library, found == device.id, row.low, row.high)
     try:
         row = _law(op, library, link.kind)
     except KeyError:
@@ -206,9 +252,3 @@ def collective_time(shape: Collective, device: Accelerator, engine: str = "vllm"
             best = one
     assert best is not None  # NCCL has a law for every link
     return best
-
-
-def network_time(operator: Operator, deployment: Deployment) -> NetworkTime:
-    """Seconds of one of the operator's collectives as the deployment's engine makes it."""
-    assert isinstance(operator.shape, Collective)
-    return collective_time(operator.shape, deployment.accelerator, deployment.engine.name, deployment.graphs)

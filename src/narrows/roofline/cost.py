@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from narrows.calibration.laws import Law, law
+from narrows.calibration.laws import Law, law, laws
 from narrows.deployment import Deployment
 from narrows.roofline import attention, elementwise
 from narrows.roofline.arithmetic import larger
@@ -75,8 +75,11 @@ class Cost(NamedTuple):
 class Costs:
     """The laws that hold for a deployment, looked up once for each kind and precision of operators."""
 
-    def __init__(self, deployment: Deployment, *, bare: bool = False) -> None:
-        """bare: operators as their own laws have them, without what the engine makes of them."""
+    def __init__(self, deployment: Deployment, *, bare: bool = False, ggml: Sequence[Law] | None = None) -> None:
+        """bare: operators as their own laws have them, without what the engine makes of them.
+
+        ggml: laws of llama.cpp's kernels that are on trial in a fit, in place of the shipped ones.
+        """
         self.deployment, self.device = deployment, deployment.accelerator
         self.layers = deployment.model.layers
         self.steps = None if bare or self.device.is_cpu else engine_law(deployment)
@@ -88,6 +91,7 @@ class Costs:
         """Whether few rows are multiplied as vectors: see `gemm_time`."""
         self.launches = None if bare else launches_of(deployment)
         """How the host launches steps; None: laws of steps have that."""
+        self._ggml = ggml
         self._keys = device_keys(self.device)
         self._laws: dict[tuple[Any, ...], tuple[LawTime, Law]] = {}
 
@@ -121,7 +125,9 @@ class Costs:
 
     def factor_of(self, operator: Operator) -> Any:
         """By what the engine multiplies the operator's own time; an array where its rows are."""
-        return 1.0 if self.steps is None else factor(self.steps, operator, self._factors[kind_of(operator)][0])
+        if self.steps is None:
+            return 1.0
+        return factor(self.steps, operator, self.device, self._factors[kind_of(operator)][0])
 
     def adds(self, batch: Batch) -> Any:
         """Seconds that the engine adds to a step beside its operators. Fields of the batch may be arrays.
@@ -185,5 +191,6 @@ class Costs:
         if isinstance(operator.shape, Experts) and self.engine in SERVERS:
             found = marlin_law(found, operator, self.device)
         if self.engine == ENGINE and isinstance(operator.shape, Gemm | Experts):
-            found = with_kernels(found, operator, self.device, self._keys)
+            kernels = laws("ggml") if self._ggml is None else self._ggml
+            found = with_kernels(found, operator, self.device, self._keys, kernels)
         return time_of, found

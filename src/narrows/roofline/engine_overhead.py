@@ -4,7 +4,8 @@ it adds between them, per layer, per step and per sequence.
     step = Σ (factor × time by its law + gap) + layers × (per_layer + eager × exposed)
            + per_step + per_sequence × sequences
 
-The factor is that of the operator's kind for decode's few rows, and passes over to `large` for prompts' many.
+The factor is that of the operator's kind where traffic decides, as in decode, and passes over to `large` where
+arithmetic does, as for prompts: see `few`.
 `exposed`: a step with prompts is no captured graph, so that its launches show until there are tokens enough to hide
 them. What the host takes where no graph holds decode either: `narrows.roofline.launches`.
 Factors are near 1 where a law of the operator holds in servers too. A model that was measured on this class of devices
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 from narrows.calibration.laws import Law, laws
 from narrows.deployment import Deployment
+from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
 from narrows.models.feedforward import Beside, MixtureOfExperts
 from narrows.roofline.devices import device_keys
@@ -28,10 +30,6 @@ KINDS = ("gemm", "experts", "attention", "scan", "elementwise", "all_reduce", "e
 """Kinds of operators with a factor of their own; `exchange`: all collectives but the sum over ranks."""
 LARGE = "large"
 """Factor of operators of many rows, whatever their kind."""
-MANY_ROWS = 1024.0
-"""Rows at which a factor stands half-way between its kind's and `large`: set by hand. Twice or half of it changes
-errors with a model or a device left out by less than half a point for steps, and of prompts by 1.3 points in the
-median, 5 at 90 % (`scripts/fit_serving.py --constants`)."""
 ADDED = ("gap", "talk_gap", "per_layer", "per_step", "per_sequence", "eager")
 """Seconds: after each kernel, after each collective, for each layer, step and sequence of the rank, and for each layer
 of a step that no graph holds."""
@@ -88,25 +86,23 @@ def stored_as(model: ModelSpec) -> str:
     return next((word for word in words if word[-1:].isdigit() and word[:1].isalpha()), "16")
 
 
-def few(operator: Operator) -> Any:
+def few(operator: Operator, device: Accelerator) -> Any:
     """1 for few rows, 0 for many: how far the factor of the kind holds. Collectives have no rows: 1.
 
-    Of experts the rows of each count, in the mean.
+    The share of traffic in what weights and cache take at the full bandwidth and the FLOPs at the peak, half at the
+    ridge point. Of what does no arithmetic, L2 decides: half where its traffic is as large as L2, 1 where nobody knows
+    how large that is. An array where figures of the operator are.
     """
-    shape = operator.shape
-    if isinstance(shape, Collective):
+    if isinstance(operator.shape, Collective):
         return 1.0
-    if isinstance(shape, Gemm):
-        rows: Any = shape.m
-    elif isinstance(shape, Elementwise):
-        rows = shape.rows
-    elif isinstance(shape, AttentionShape):
-        rows = shape.queries
-    elif isinstance(shape, Experts):
-        rows = shape.tokens * shape.top_k / shape.all_experts
-    else:
-        rows = shape.tokens
-    return 1.0 / (1.0 + (rows / MANY_ROWS) ** 2)
+    if isinstance(operator.shape, Elementwise):
+        return 1.0 / (1.0 + operator.bytes / device.l2_bytes) if device.l2_bytes else 1.0
+    moved = operator.kept / device.memory_bandwidth + NOTHING
+    return moved / (moved + operator.flops / device.peak(operator.precision))
+
+
+NOTHING = 1e-12
+"""Seconds that any operator moves something: one without weights and cache (an encoder's attention) divides by no 0."""
 
 
 def exposed(batch: Batch) -> Any:
@@ -179,9 +175,9 @@ def factors(law: Law) -> dict[str, tuple[float, float]]:
     return {kind: (law.values[kind], law.values["talk_gap" if kind in talks else "gap"]) for kind in KINDS}
 
 
-def factor(law: Law, operator: Operator, of_kind: float) -> Any:
+def factor(law: Law, operator: Operator, device: Accelerator, of_kind: float) -> Any:
     """By what an operator's time is multiplied; `of_kind`: the factor of its kind. An array where its rows are."""
-    near = few(operator)
+    near = few(operator, device)
     return of_kind * near + law.values[LARGE] * (1.0 - near)
 
 

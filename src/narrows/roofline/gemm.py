@@ -79,7 +79,7 @@ def gemm_time(operator: Operator, device: Accelerator, law: Law, cold: bool = Tr
     memory = _traffic(shape, device, value, cold)
     overhead = value["t0"] * slower
     time = overhead + joined(value["sharpness"], compute, memory)
-    if shape.activation_bits < 16:
+    if shape.activation_bits < 16 and not shape.ready:
         blocks, moved = _quantizing(shape, device, slower, value)
         waiting = (blocks**2 + moved**2) ** 0.5 - moved
         time, memory, overhead = time + waiting + moved, memory + moved, overhead + waiting

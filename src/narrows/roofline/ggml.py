@@ -9,28 +9,16 @@ multiplied, which takes as long as `unpacked` rows more; of experts, once for ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import structs
 
-from narrows.calibration.laws import Law, laws
+from narrows.calibration.laws import Law
 from narrows.hardware import Accelerator
 from narrows.step import Experts, Gemm, Operator
 
 ENGINE = "llama.cpp"
-_ON_TRIAL: list[Law] = []
-
-
-@contextmanager
-def on_trial(trial: Sequence[Law]) -> Iterator[None]:
-    """These laws in place of the shipped ones, while they are fitted."""
-    _ON_TRIAL[:] = trial
-    try:
-        yield
-    finally:
-        _ON_TRIAL.clear()
 
 
 def in_integers(device: Accelerator) -> bool:
@@ -54,13 +42,18 @@ def rows_of(operator: Operator) -> Any:
     return shape.m if isinstance(shape, Gemm) else shape.tokens if isinstance(shape, Experts) else 0
 
 
-def with_kernels(found: Law, operator: Operator, device: Accelerator, keys: tuple[str, ...]) -> Law:
-    """The law of an operator with what llama.cpp's kernels reach there; as it is where nothing is known of that."""
+def with_kernels(
+    found: Law, operator: Operator, device: Accelerator, keys: tuple[str, ...], kernels: Sequence[Law]
+) -> Law:
+    """The law of an operator with what llama.cpp's kernels reach there; as it is where nothing is known of that.
+
+    keys: `device_keys` of the device, the most special first. kernels: the laws of ggml.jsonl, or those on trial.
+    """
     shape: Any = operator.shape
     kind = "experts" if isinstance(shape, Experts) else "products"
     if device.vendor == "nvidia" and (shape.weight_bits >= 16 or not in_integers(device)):
         return found
-    rows = [row for row in (_ON_TRIAL or laws("ggml")) if row.operator == kind and row.device in keys]
+    rows = [row for row in kernels if row.operator == kind and row.device in keys]
     if not rows:
         return found
     own = min(rows, key=lambda row: keys.index(row.device))

@@ -11,7 +11,6 @@ from narrows.models import ModelSpec
 from narrows.roofline.phases import Load, PhaseTime, Served, held
 from narrows.roofline.runs import wanting
 from narrows.roofline.what_if import deployed
-from narrows.step.operators import Phase
 from narrows.text import BadInput, Text
 from narrows.units import usd
 
@@ -41,7 +40,6 @@ def other_devices(
     deployment: Deployment,
     load: Load,
     time: PhaseTime,
-    phase: Phase,
     cloud: str | None,
 ) -> Iterator[tuple[str, Served, Text]]:
     """(name, deployment, why) of the fastest and of the cheapest per token among devices that clouds rent out.

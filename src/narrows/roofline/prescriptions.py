@@ -150,9 +150,8 @@ def _changes(ask: Ask, before: dict[Phase, Change], short: bool) -> Iterator[Cha
         yield from _redeployed(ask, "larger_steps", "prefill", flag, text, {"max_num_batched_tokens": ask.load.prompt})
     phases: tuple[Phase, Phase] = ("decode", "prefill")
     for phase in phases:
-        for name, device, text in other_devices(
-            ask.model, ask.options, ask.deployment, ask.load, before[phase].time, phase, ask.cloud
-        ):
+        others = other_devices(ask.model, ask.options, ask.deployment, ask.load, before[phase].time, ask.cloud)
+        for name, device, text in others:
             time = phase_time(phase, device, ask.load)
             flag = f"--gpu {device.deployment.accelerator.id}"
             yield Change(name, phase, flag, text, device, ask.load, time)

@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from narrows.deployment import Deployment
-from narrows.engines.support import Support, What, support
-from narrows.models.mixers import Chain, CrossAttention, GatedDeltaNet, LatentAttention, Parallel
-from narrows.precision import UNQUANTIZED, Scheme
+from narrows.deployment.runs import cache_wanting, parts_of, weights_wanting
+from narrows.engines.support import What, support
+from narrows.models.mixers import CrossAttention, GatedDeltaNet
 from narrows.precision.per_tensor import PerTensor
 from narrows.step.arithmetic import of_scheme, plain
 from narrows.text import Text
 
 
-def format_of(scheme: Scheme) -> tuple[What, str] | None:
-    """What engines call weights stored so, and how people do; None where nothing is asked: unquantized, or rare."""
-    if scheme is UNQUANTIZED:
-        return None
-    from narrows.precision.floats import Fp8Block, Fp8Scaled, Mxfp4, Nvfp4
-    from narrows.precision.integers import Awq, Gptq, Int8Scaled
-
-    known: tuple[tuple[type[Scheme], tuple[What, str]], ...] = (
-        (Fp8Block, ("fp8", "FP8")),
-        (Fp8Scaled, ("fp8", "FP8")),
-        (Nvfp4, ("nvfp4", "NVFP4")),
-        (Mxfp4, ("mxfp4", "MXFP4")),
-        (Int8Scaled, ("int8", "INT8")),
-        (Awq, ("awq", "AWQ")),
-        (Gptq, ("gptq", "GPTQ")),
-    )
-    return next((found for kind, found in known if isinstance(scheme, kind)), None)
-
-
 def wanting(deployment: Deployment) -> tuple[Text, ...]:
     """Why the deployment does not run, or is not known to; empty: it runs."""
-    return (*_device(deployment), *weights_wanting(deployment), *_cache(deployment))
+    return (*_device(deployment), *weights_wanting(deployment), *cache_wanting(deployment))
 
 
 def _device(deployment: Deployment) -> Iterator[Text]:
@@ -69,68 +49,6 @@ def _device(deployment: Deployment) -> Iterator[Text]:
         )
 
 
-def weights_wanting(deployment: Deployment) -> Iterator[Text]:
-    """Why the engine does not run weights stored so, or is not known to."""
-    named = format_of(deployment.model.precision.scheme)
-    if named is None:
-        return
-    engine, device = deployment.engine, deployment.accelerator
-    found = support(engine, named[0], device)
-    if found is None:
-        yield Text(
-            "nothing says that {engine} runs {format} weights on {gpu}",
-            engine=engine.label,
-            format=named[1],
-            gpu=device.name,
-        )
-    elif found.way == "none":
-        yield Text(
-            "{engine} does not run {format} weights on {gpu}", engine=engine.label, format=named[1], gpu=device.name
-        )
-
-
-def weights_refused(deployment: Deployment) -> bool:
-    """Whether the engine is known not to run weights stored so on this device."""
-    named = format_of(deployment.model.precision.scheme)
-    found = support(deployment.engine, named[0], deployment.accelerator) if named else None
-    return found is not None and found.way == "none"
-
-
-def _cache(deployment: Deployment) -> Iterator[Text]:
-    if deployment.kv.bits >= 16:
-        return
-    engine, device = deployment.engine, deployment.accelerator
-    found = support(engine, "fp8 kv", device)
-    if found is None:
-        yield Text("nothing says that {engine} keeps an 8-bit KV cache on {gpu}", engine=engine.label, gpu=device.name)
-    elif found.way == "none" or not _reaches(found, deployment):
-        yield Text(
-            "{engine} does not keep an 8-bit KV cache of this model on {gpu}", engine=engine.label, gpu=device.name
-        )
-
-
-def _parts(mixer: Any) -> tuple[Any, ...]:
-    if isinstance(mixer, Chain):
-        return mixer.parts
-    if isinstance(mixer, Parallel):
-        return (mixer.attention, mixer.recurrent)
-    return (getattr(mixer, "attention", mixer),)
-
-
-def _reaches(fact: Support, deployment: Deployment) -> bool:
-    """Whether kernels for these widths of heads do for the model's attention."""
-    if not fact.heads:
-        return True
-    for layer, _ in deployment.model.kinds:
-        for part in _parts(layer.mixer):
-            if isinstance(part, LatentAttention) or getattr(part, "sinks", False):
-                return False
-            width = getattr(part, "head_dim", None) if part.cache() else None
-            if width is not None and width not in fact.heads:
-                return False
-    return True
-
-
 def multiplied(deployment: Deployment) -> bool:
     """Whether quantized weights are multiplied as such; if not, they are unpacked first."""
     device, dtype = deployment.accelerator, deployment.dtype
@@ -145,7 +63,7 @@ def able(deployment: Deployment, what: What) -> bool:
     Neither with encoder-decoders (vLLM's compatibility matrix of features). Of drafts that are refused the state of a
     recurrence has to be taken back, for which vLLM has a kernel for gated delta rules (gdn_attn) alone.
     """
-    parts = [part for layer, _ in deployment.model.kinds for part in _parts(layer.mixer)]
+    parts = [part for layer, _ in deployment.model.kinds for part in parts_of(layer.mixer)]
     if any(isinstance(part, CrossAttention) for part in parts):
         return False
     if what == "speculative decoding" and any(part.state() and not isinstance(part, GatedDeltaNet) for part in parts):

@@ -16,12 +16,11 @@ def scan_law(operator: Operator, devices: Sequence[str], engine: str = "") -> La
     return law("scan", "scan", devices, operator.precision, engine)
 
 
-def scan_time(operator: Operator, device: Accelerator, law: Law, cold: bool = True) -> Parts:
+def scan_time(operator: Operator, device: Accelerator, law: Law) -> Parts:
     """Seconds of a recurrence with constant state on a device: t = launch + (tc^p + tm^p)^(1/p), a roofline.
 
     tc, tm: the operator's FLOPs and bytes at the shares of peak and bandwidth that elementwise kernels reach.
-    cold: as for attention; it changes nothing here. Figures of the operator may be numpy arrays.
-    Raises BadInput where the device states no peak for the precision.
+    Figures of the operator may be numpy arrays. Raises BadInput where the device states no peak for the precision.
     """
     value = law.values
     compute = operator.flops / (value["peak"] * device.peak(operator.precision))

@@ -125,7 +125,7 @@ def turning_points(steps: Served, load: Load) -> tuple[TurningPoint, ...]:
     launches = steps.costs.launches
     if launches is not None and launches.apart(Batch.decode(load.batch, load.context)):
         found.append(_launches(steps, load))
-    return (*found, _prefill_compute(steps, load))
+    return (*found, _prefill_compute(steps))
 
 
 def _no_cache() -> list[TurningPoint]:
@@ -291,7 +291,7 @@ def _kv_context(steps: Served, load: Load) -> TurningPoint:
     return TurningPoint("decode_kv_context", "context", found, text, fits=steps.held(found) >= load.batch)
 
 
-def _prefill_compute(steps: Served, load: Load) -> TurningPoint:
+def _prefill_compute(steps: Served) -> TurningPoint:
     most = steps.deployment.max_num_batched_tokens
 
     def filled(prompt: int) -> StepEstimate:

@@ -17,10 +17,14 @@ _FP8_ATTENTION = ("9", "10")
 
 
 class Arithmetic(NamedTuple):
-    """precision: a name that `Accelerator.peak` knows. activation_bits: of the inputs as they are multiplied."""
+    """precision: a name that `Accelerator.peak` knows. activation_bits: of the inputs as they are multiplied.
+
+    scale_known: the checkpoint has the scale of the inputs, so that whatever writes them can write them quantized.
+    """
 
     precision: str
     activation_bits: int
+    scale_known: bool = False
 
 
 def plain(device: Accelerator, dtype: Format) -> Arithmetic:
@@ -52,15 +56,15 @@ def of_scheme(scheme: Scheme, device: Accelerator, dtype: Format) -> Arithmetic:
         return of_scheme(scheme.dense, device, dtype)
     known = device.precisions
     if isinstance(scheme, Fp8Block | Fp8Scaled) and "fp8" in known:
-        return Arithmetic("fp8", 8)
+        return Arithmetic("fp8", 8, isinstance(scheme, Fp8Scaled) and scheme.static_input)
     if isinstance(scheme, Microscaled) and scheme.bits == 8 and "fp8" in known and "fp4" in known:
         return Arithmetic("fp8", 8)
     if isinstance(scheme, Mxfp4) and "fp8" in known and "fp4" in known:
         return Arithmetic("fp8", 8)
     if isinstance(scheme, Nvfp4) and scheme.input_scale and "fp4" in known:
-        return Arithmetic("fp4", 4)
+        return Arithmetic("fp4", 4, True)
     if isinstance(scheme, Int8Scaled | Bnb8) and "int8" in known:
-        return Arithmetic("int8", 8)
+        return Arithmetic("int8", 8, isinstance(scheme, Int8Scaled) and scheme.static_input)
     return base
 
 

@@ -5,9 +5,8 @@ A mixer without a rule is refused: nothing is left out silently.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from narrows.deployment import Deployment
 from narrows.deployment.share import pieces, state_bytes
 from narrows.models.mixers import (
     Attention,
@@ -32,11 +31,12 @@ from narrows.models.mixers import (
     ShortConvolution,
     Uncached,
 )
-from narrows.models.tensors import CacheRow
-from narrows.step.arithmetic import Arithmetic, of_attention, plain
+from narrows.step.arithmetic import plain
 from narrows.step.kernels import AttentionKernel, Kernel, MatMul, ScanKernel, Streaming
 from narrows.step.load import Sight
 from narrows.step.operators import Phase
+from narrows.step.site import Site, own_heads
+from narrows.step.small import head_norms, index_kernels, latent_norms, over, rope, written
 from narrows.text import BadInput
 
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
@@ -44,54 +44,10 @@ ABSORBED = ("mla.absorb_k", "mla.absorb_v")
 """Products that take the place of keys and values: of the queries before attention, of its output after it."""
 
 
-class Site(NamedTuple):
-    """Where kernels run: the deployment, and what follows from it. element: bytes of an activation."""
-
-    deployment: Deployment
-    tp: int
-    element: int
-    base: Arithmetic
-    attention: Arithmetic
-    naive: bool
-
-
-def site_of(deployment: Deployment, naive: bool) -> Site:
-    """naive: attention whose scores go through device memory."""
-    device, dtype = deployment.accelerator, deployment.dtype
-    return Site(
-        deployment,
-        deployment.tensor_parallel,
-        dtype.bits // 8,
-        plain(device, dtype),
-        of_attention(device, dtype, deployment.kv),
-        naive,
-    )
-
-
-def _heads(heads: int, site: Site) -> int:
-    return max(1, -(-heads // site.tp))
-
-
 def _pair_bytes(site: Site, keys: int, values: int) -> int:
     """Bytes of a key of so many elements and a value, as the cache holds them."""
     deployment = site.deployment
     return (keys * deployment.kv.bits + values * (deployment.kv_v or deployment.kv).bits) // 8
-
-
-def written(rows: list[CacheRow], site: Site, encoder: bool = False) -> int:
-    """Bytes that a new token adds to the cache on one rank (an entry of several tokens: its part)."""
-    bits = site.deployment.kv.bits
-    return sum(
-        row.heads_per_rank(site.tp) * row.width * bits // (8 * (1 if row.waiting else row.every))
-        for row in rows
-        if row.encoder == encoder
-    )
-
-
-def _rope(name: str, site: Site, width: int, cache: list[CacheRow]) -> Streaming:
-    """Norms of heads, rotation, and the write to the cache: one pass over queries and keys."""
-    moved = width * site.element
-    return Streaming(name, "tokens", width, moved, moved, site.base.precision, kv_writes=written(cache, site))
 
 
 def _softmax(
@@ -106,7 +62,7 @@ def _softmax(
     pair_bytes: int = 0,
 ) -> list[Kernel]:
     """One kernel per phase; heads are of the whole model. pair_bytes: of a cached key and value, if not as wide."""
-    q, kv = _heads(heads, site), _heads(kv_heads, site)
+    q, kv = own_heads(heads, site), own_heads(kv_heads, site)
     return [
         AttentionKernel(
             name,
@@ -131,11 +87,12 @@ def _attention(mixer: Attention, site: Site, weights: int, name: str = "attentio
     value = mixer.value_dim or mixer.head_dim
     # differential attention: two softmaxes over values twice as wide, taken as they lie in the cache
     seen_value = 2 * value if any(".lambda_" in tensor.role for tensor in mixer.beside) else value
-    q, kv = _heads(mixer.heads, site), _heads(mixer.kv_heads, site)
+    q, kv = own_heads(mixer.heads, site), own_heads(mixer.kv_heads, site)
     width = q * mixer.head_dim + (0 if mixer.borrowed else kv * mixer.head_dim)
     seen = Sight(mixer.window or 0, mixer.chunked, before=mixer.prompt, **sight)
     return [
-        _rope(f"{name}.rope", site, width, mixer.cache()),
+        *head_norms(name, mixer, site),
+        rope(f"{name}.rope", site, width, mixer.cache()),
         *_softmax(
             f"{name}.core",
             site,
@@ -180,14 +137,16 @@ def _latent(mixer: LatentAttention, site: Site, weights: int, up: Kernel | None,
     With an indexer both phases are absorbed, since every query has keys of its own (vLLM's sparse MLA).
     up: the product that makes keys and values; up_bytes: of its weights as the absorbed products read them.
     """
-    heads, element = _heads(mixer.heads, site), site.element
+    heads, element = own_heads(mixer.heads, site), site.element
     wide = mixer.kv_rank + mixer.rope
     sight = Sight(mixer.window or 0, top=mixer.index_top_k)
     absorbed = bool(mixer.index_heads or mixer.index_top_k)
     made: list[Kernel] = [
-        _rope("mla.rope", site, heads * mixer.rope + wide, mixer.cache()),
+        *latent_norms(mixer, site),
+        rope("mla.rope", site, heads * mixer.rope + wide, mixer.cache()),
     ]
     if mixer.index_heads:
+        made += index_kernels("mla.index", site, mixer.index_heads, mixer.index_dim, mixer.index_top_k)
         made += _indexer("mla.index", site, mixer.index_heads, mixer.index_dim)
     if up is not None and not absorbed:
         made.append(up)
@@ -252,9 +211,10 @@ def _latent(mixer: LatentAttention, site: Site, weights: int, up: Kernel | None,
 
 def _compressed(mixer: CompressedAttention, site: Site, weights: int) -> list[Kernel]:
     """Keys of the window and compressed entries in one softmax: their pairs and bytes stand in two kernels."""
-    heads, bits = _heads(mixer.heads, site), site.deployment.kv.bits
-    made: list[Kernel] = [_rope("csa.rope", site, heads * mixer.rope + mixer.head_dim, mixer.cache())]
+    heads, bits = own_heads(mixer.heads, site), site.deployment.kv.bits
+    made: list[Kernel] = [rope("csa.rope", site, heads * mixer.rope + mixer.head_dim, mixer.cache())]
     if mixer.overlap:
+        made += index_kernels("csa.index", site, mixer.index_heads, mixer.index_dim, mixer.index_top_k)
         made += _indexer("csa.index", site, mixer.index_heads, mixer.index_dim, mixer.rate)
     sights = [("csa.core", Sight(mixer.window))]
     if mixer.rate:
@@ -289,6 +249,8 @@ _DECAY, _MULTIPLY_ADD = 1, 2
 def _scan(mixer: Any, site: Site, weights: int) -> list[Kernel]:
     """A recurrence, token by token: for every element of the state a decay, an outer product added, and a read-out
     (5 FLOPs); the delta rule also reads what the key finds first (7). A convolution: 2 FLOPs per channel and tap.
+
+    The convolution before it and the norm of its output are kernels of their own, whose FLOPs and state count here.
     """
     tp = site.tp
     state = mixer.state()
@@ -314,7 +276,11 @@ def _scan(mixer: Any, site: Site, weights: int) -> list[Kernel]:
         heads = mixer.heads or mixer.inner
         inner = mixer.heads * mixer.head_dim if isinstance(mixer, Mamba2) else mixer.inner
         name, wide = "mamba.scan", pieces(inner, heads, tp)
+    part = name.removesuffix(".scan")
+    before: list[Kernel] = [over(f"{part}.convolution", site, wide)] if taps and recurrent else []
+    normed = isinstance(mixer, GatedDeltaNet | KimiDelta | Mamba2)
     return [
+        *before,
         ScanKernel(
             name,
             sum(pieces(row.elements, row.shards, tp) for row in state),
@@ -325,7 +291,8 @@ def _scan(mixer: Any, site: Site, weights: int) -> list[Kernel]:
             site.base.precision,
             site.element,
             weights,
-        )
+        ),
+        *([over(f"{part}.output.norm", site, wide)] if normed else []),
     ]
 
 
@@ -360,14 +327,15 @@ def core(mixer: Any, site: Site, weights: int, up: Kernel | None = None, up_byte
     if isinstance(mixer, IndexedAttention):
         index = _indexer("attention.index", site, mixer.index_heads, mixer.index_dim, weighted=0)
         made = _attention(mixer.attention, site, weights, top=mixer.index_top_k)
-        return [*index, *made]
+        small = index_kernels("attention.index", site, mixer.index_heads, mixer.index_dim, mixer.index_top_k)
+        return [*small, *index, *made]
     if isinstance(mixer, ConvolvedAttention | CompressedConvolution):
         return _attention(mixer.attention, site, weights)
     if isinstance(mixer, MixtureOfAttention):
         heads = mixer.kv_heads * mixer.top_k
-        width = (_heads(heads, site) + _heads(mixer.kv_heads, site)) * mixer.head_dim
+        width = (own_heads(heads, site) + own_heads(mixer.kv_heads, site)) * mixer.head_dim
         return [
-            _rope("attention.rope", site, width, mixer.cache()),
+            rope("attention.rope", site, width, mixer.cache()),
             *_softmax("attention.core", site, Sight(), heads, mixer.kv_heads, mixer.head_dim, mixer.head_dim, weights),
         ]
     if isinstance(mixer, CrossAttention):
@@ -386,7 +354,7 @@ def core(mixer: Any, site: Site, weights: int, up: Kernel | None = None, up_byte
         sight = Sight(mixer.memory or 0)
         own, dim = mixer.heads, mixer.head_dim
         return [
-            _rope("attention.rope", site, _heads(own, site) * dim, mixer.cache()),
+            rope("attention.rope", site, own_heads(own, site) * dim, mixer.cache()),
             *_softmax("attention.core", site, sight, own, own, dim, dim, weights),
         ]
     if isinstance(mixer, NoMixer):

@@ -10,9 +10,10 @@ from typing import Literal, NamedTuple
 
 from narrows.deployment import Deployment
 from narrows.models.spec import Layer
-from narrows.step.cores import ABSORBED, Site, site_of
+from narrows.step.cores import ABSORBED
 from narrows.step.kernels import AttentionKernel, ChosenMatMul, ExpertsKernel, Kernel, MatMul
 from narrows.step.layers import layer_kernels
+from narrows.step.site import Site, site_of
 from narrows.step.tensors import LAST, Piece
 
 

@@ -31,7 +31,7 @@ class MatMul(msgspec.Struct, frozen=True):
     """[rows, k] × [k, n], `copies` of them side by side. weights: bytes of them all, biases included.
 
     fixed: tokens that an encoder always reads. element: bytes of an activation. sight: the rows are all keys that
-    prefills see, not their new tokens alone.
+    prefills see, not their new tokens alone. ready: as in `Gemm`.
     """
 
     name: str
@@ -46,6 +46,7 @@ class MatMul(msgspec.Struct, frozen=True):
     copies: int = 1
     fixed: int = 0
     sight: Sight | None = None
+    ready: bool = False
 
     def operator(self, load: Load, count: int) -> Operator | None:
         """2 · rows · k · n FLOPs for each copy."""
@@ -59,7 +60,7 @@ class MatMul(msgspec.Struct, frozen=True):
         moved = rows * self.copies
         return Operator(
             self.name,
-            Gemm(rows, self.k, self.n, self.copies, self.weight_bits, self.activation_bits),
+            Gemm(rows, self.k, self.n, self.copies, self.weight_bits, self.activation_bits, self.ready),
             count,
             self.precision,
             2 * moved * self.k * self.n,

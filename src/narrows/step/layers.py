@@ -18,9 +18,10 @@ from narrows.models.mixers import (
     RememberingAttention,
 )
 from narrows.models.spec import Layer
-from narrows.step.cores import Site, core
+from narrows.step.cores import core
 from narrows.step.kernels import ExpertsKernel, Kernel, MatMul, Streaming, Talk
 from narrows.step.load import Sight
+from narrows.step.site import Site
 from narrows.step.tensors import LAST, Piece, on_rank, one_use, products, vectors
 
 _FEED_FORWARD = ("mlp.", "experts.", "shared.", "shared_gate", "router", "latent.")
@@ -37,10 +38,14 @@ def turns(layer: Layer) -> int:
 
 
 def quantized_inputs(made: Iterable[Kernel], site: Site) -> list[Kernel]:
-    """The products, each behind the kernel that quantizes its input where its arithmetic asks for that."""
+    """The products, each behind the kernel that quantizes its input where its arithmetic asks for that.
+
+    None runs where the scale of the input is known beforehand and the engine compiles its steps: norms, activations
+    and attention then write what the product reads (Inductor; vLLM's passes of fusion, TensorRT-LLM's plugins).
+    """
     found: list[Kernel] = []
     for kernel in made:
-        if isinstance(kernel, MatMul) and kernel.activation_bits < 8 * site.element:
+        if isinstance(kernel, MatMul) and kernel.activation_bits < 8 * site.element and not kernel.ready:
             found.append(
                 Streaming(
                     f"{kernel.name}.quantize",
@@ -82,6 +87,8 @@ def layer_kernels(layer: Layer, found: tuple[Piece, ...], site: Site) -> list[Ke
     for part in parts:
         mine, left = _taken(_renamed(part, mixer), left)
         made += _mixer(part, mine, site, layer.hidden)
+    if layer.one_sum:  # that of the feed-forward part is of both
+        made = [kernel for kernel in made if not isinstance(kernel, Talk)]
     feed_forward = [piece for piece in left if piece.tensor.role.startswith(_FEED_FORWARD)]
     if layer.feed_forward is not None:
         mine, left = _taken([(t.role, t.shape) for t in layer.feed_forward.tensors()], left)
@@ -289,7 +296,7 @@ def _exchange(part: MixtureOfExperts, row: int, sent: int, site: Site) -> tuple[
 def _routed(part: MixtureOfExperts, routed: list[Piece], site: Site) -> ExpertsKernel:
     deployment = site.deployment
     matrices = [piece for piece in routed if piece.tensor.use == "linear"]
-    here = part.experts // deployment.expert_parallel
+    here = -(-part.experts // deployment.expert_parallel)
     up = next(piece for piece in matrices if piece.tensor.role == "experts.up")
     inner, width = on_rank(up.tensor, deployment)
     elements = len(matrices) * inner * width * here

@@ -17,7 +17,8 @@ class Gemm(msgspec.Struct, frozen=True, tag="gemm"):
     """[m, k] × [k, n], `copies` of them side by side in one kernel.
 
     weight_bits: bits per weight as stored, scales included (4.25, 8.03, 16). activation_bits: of the inputs as the
-    kernel multiplies them (8 where activations are quantized on the way in).
+    kernel multiplies them (8 where activations are quantized on the way in). ready: the kernel before wrote them so,
+    else a kernel that quantizes them is part of the product.
     """
 
     m: int
@@ -26,6 +27,7 @@ class Gemm(msgspec.Struct, frozen=True, tag="gemm"):
     copies: int = 1
     weight_bits: float = 16.0
     activation_bits: int = 16
+    ready: bool = False
 
 
 class Experts(msgspec.Struct, frozen=True, tag="experts"):

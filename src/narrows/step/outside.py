@@ -10,10 +10,11 @@ from narrows.models.mixers import Chain, CrossAttention
 from narrows.models.spec import Tower
 from narrows.models.tensors import Tensor, TensorRow
 from narrows.step.arithmetic import plain
-from narrows.step.cores import PHASES, Site
+from narrows.step.cores import PHASES
 from narrows.step.kernels import AttentionKernel, Kernel, Streaming, Talk
 from narrows.step.layers import quantized_inputs
 from narrows.step.load import Sight
+from narrows.step.site import Site
 from narrows.step.tensors import Piece, is_matrix, on_rank, products
 
 SAMPLED = ("head", "transform")

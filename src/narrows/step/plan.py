@@ -19,12 +19,12 @@ from narrows.models.feedforward import Beside, MixtureOfExperts
 from narrows.models.spec import Layer
 from narrows.models.tensors import Tensor, TensorRow
 from narrows.step.batch import Batch
-from narrows.step.cores import Site, site_of
 from narrows.step.kernels import Kernel, Talk, touched, whole
 from narrows.step.layers import idle, layer_kernels, turns
 from narrows.step.load import Load, started
 from narrows.step.operators import Operator
 from narrows.step.outside import SAMPLED, UNUSED, after_kernels, before_kernels, encoder_kernels
+from narrows.step.site import Site, site_of
 from narrows.step.tensors import GATHERED, Piece, one_use, same_storage
 from narrows.text import Text
 
@@ -114,7 +114,7 @@ def _held(piece: Piece, layer: Layer, deployment: Deployment, skipped: bool) -> 
             return Held("experts", "idle experts", tensor.copies, tensor.copies, tensor.active)
         part = layer.feed_forward.experts if isinstance(layer.feed_forward, Beside) else layer.feed_forward
         all_experts = tensor.copies + (part.idle if isinstance(part, MixtureOfExperts) else 0)
-        here = tensor.copies // deployment.expert_parallel
+        here = -(-tensor.copies // deployment.expert_parallel)
         return Held("experts", "idle experts", here, all_experts, tensor.active)
     return Held("always", "weights")
 

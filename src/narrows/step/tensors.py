@@ -21,7 +21,7 @@ from narrows.step.kernels import ChosenMatMul, MatMul
 from narrows.step.load import Rows
 
 FUSED = {
-    **dict.fromkeys(("attention.q", "attention.k", "attention.v"), "attention.qkv"),
+    **dict.fromkeys(("attention.q", "attention.q_a", "attention.k", "attention.v"), "attention.qkv"),
     **dict.fromkeys(("attention.v_current", "attention.v_delayed"), "attention.qkv"),
     **dict.fromkeys(("mlp.gate", "mlp.up"), "mlp.gate_up"),
     **dict.fromkeys(("shared.gate", "shared.up"), "shared.gate_up"),
@@ -214,6 +214,7 @@ def products(
                 8 * held / (k * n),
                 arithmetic.activation_bits,
                 fixed=fixed,
+                ready=arithmetic.scale_known and deployment.engine.compiles and deployment.graphs,
             )
         )
     return made

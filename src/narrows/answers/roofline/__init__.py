@@ -6,24 +6,23 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from narrows.answers.base import command_line
+from narrows.answers.drafts import OLDER, with_draft
 from narrows.answers.model import model_facts
-from narrows.answers.pasted import pasted_options, read_pasted
+from narrows.answers.options import as_planned, asked_of, deploy_options, named_devices, read_model, said_of
 from narrows.answers.roofline.bounds import bounds_of
 from narrows.answers.roofline.cautions import cautions, pooled, reading, unpacked
 from narrows.answers.roofline.device import with_figures
 from narrows.answers.roofline.sweep import parse_sweep
 from narrows.answers.roofline.types import Bounds, Roofline
 from narrows.deployment import whole
+from narrows.deployment.runs import weights_refused, weights_wanting
 from narrows.hardware import Accelerator, find_accelerator
-from narrows.models import ModelSpec, load_model
-from narrows.models.named import stored_as_named
-from narrows.precision.named import named_scheme
+from narrows.models import ModelSpec
 from narrows.roofline.change import Ask
 from narrows.roofline.collectives import host_decides
 from narrows.roofline.link import link_across
 from narrows.roofline.memory_wall import Generation, memory_wall
 from narrows.roofline.phases import Load, Served
-from narrows.roofline.runs import weights_refused, weights_wanting
 from narrows.roofline.what_if import deployed, weights_in, with_weights
 from narrows.step import Batch, Collective
 from narrows.text import BadInput, Text
@@ -34,23 +33,6 @@ __all__ = ["Bounds", "Roofline", "roofline"]
 
 PROMPT, BATCH, CONTEXT = 4096, 16, 4096
 """What is asked for by itself: the chapter's load. A model whose limit is shorter takes its limit."""
-_DEFAULTS: dict[str, Any] = {"tp": 1, "pp": 1, "ep": 1, "engine": "vllm", "dtype": "auto", "kv_cache_dtype": "auto"}
-_DEPLOY = {
-    "engine": "engine",
-    "tensor_parallel": "tp",
-    "pipeline_parallel": "pp",
-    "expert_parallel": "ep",
-    "dtype": "dtype",
-    "kv_cache_dtype": "kv_cache_dtype",
-    "max_length": "max_len",
-    "max_num_seqs": "max_num_seqs",
-    "max_num_batched_tokens": "max_num_batched_tokens",
-    "utilization": "gpu_memory_utilization",
-    "enforce_eager": "enforce_eager",
-    "quantization": "quantization",
-    "device_memory": "memory",
-}
-"""Parameters of `deploy` → options of `roofline`."""
 
 
 def roofline(
@@ -63,6 +45,7 @@ def roofline(
     tp: int = 1,
     pp: int = 1,
     ep: int = 1,
+    dp: int = 1,
     engine: str = "vllm",
     dtype: str = "auto",
     kv_cache_dtype: str = "auto",
@@ -82,67 +65,39 @@ def roofline(
     generations: bool = False,
     naive_attention: bool = False,
     assume: str | None = None,
+    cpu_offload_gb: float | None = None,
+    speculative_config: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Roofline:
     """What bounds prefill of a prompt, and decode of a batch, of `model` on `gpu` (one or several to compare)?
 
     prompt: tokens of one prompt. batch, context: sequences of a decode step and the tokens that each has cached. ep:
-    ranks over which experts are shared out, of the tensor-parallel ones. precision: formats of the weights to compare
-    (bf16, fp8, int8, int4, fp4), of an unquantized model. peak, bandwidth: figures in place of the catalogue's, such
-    as ["bf16=435GFLOP/s"] and "34GB/s", of a device that was measured. memory: usable bytes per device. sweep: a
-    range such as "batch=1..256x2". operator: one whose way through the memory hierarchy is shown. generations: the
-    same load across generations of accelerators. naive_attention: beside the fused one. progress: told (headers read,
-    headers in all). Raises BadInput.
+    ranks over which experts are shared out, of tp × dp. dp: replicas of all but the experts, each of `tp` devices and
+    with a batch of its own (DP attention). precision: formats of the weights to compare (bf16, fp8, int8, int4, fp4),
+    of an unquantized model. peak, bandwidth: figures in place of the catalogue's, such as ["bf16=435GFLOP/s"] and
+    "34GB/s", of a device that was measured. memory: usable bytes per device. cpu_offload_gb: GiB of weights per device
+    that stay in host memory. speculative_config: what drafts, counted in memory and not in time. sweep: a range such as
+    "batch=1..256x2". operator: one whose way through the memory hierarchy is shown. generations: the same load across
+    generations of accelerators. naive_attention: beside the fused one. progress: told (headers read, headers in all).
+    Raises BadInput.
 
     model may also be the engine's start command as it is pasted: its flags stand for options that are not given.
 
     >>> roofline("llama-2-7b", gpu="l40s", prompt=4096, batch=16, context=4096).phases.decode.bound
     'memory bandwidth'
     """
-    asked: dict[str, Any] = {
-        "prompt": prompt,
-        "batch": batch,
-        "context": context,
-        "tp": tp,
-        "pp": pp,
-        "ep": ep,
-        "engine": engine,
-        "dtype": dtype,
-        "kv_cache_dtype": kv_cache_dtype,
-        "quantization": quantization,
-        "precision": [precision] if isinstance(precision, str) else list(precision),
-        "max_len": max_len,
-        "max_num_seqs": max_num_seqs,
-        "max_num_batched_tokens": max_num_batched_tokens,
-        "gpu_memory_utilization": gpu_memory_utilization,
-        "enforce_eager": enforce_eager,
-        "memory": memory,
-        "peak": [peak] if isinstance(peak, str) else list(peak),
-        "bandwidth": bandwidth,
-        "cloud": cloud,
-        "sweep": sweep,
-        "operator": operator,
-        "generations": generations,
-        "naive_attention": naive_attention,
-        "assume": assume,
-    }
-    said = {name: value for name, value in asked.items() if value not in (_DEFAULTS.get(name), False, [])}
-    names = [gpu] if isinstance(gpu, str) else list(gpu)
-    if not names:
-        raise BadInput("no accelerator given; add --gpu, such as --gpu l40s ('narrows gpus' lists them)")
-    command = command_line("roofline", model if isinstance(model, str) else model.name, gpu=names, **said)
+    asked = asked_of(locals())
+    for several in ("precision", "peak"):
+        asked[several] = [asked[several]] if isinstance(asked[several], str) else list(asked[several])
+    names = named_devices(gpu)
+    command = command_line("roofline", model if isinstance(model, str) else model.name, gpu=names, **said_of(asked))
     notes: list[Text] = []
     points = parse_sweep(sweep) if sweep is not None else None
-    pasted = read_pasted(model) if isinstance(model, str) else None
-    if pasted is not None:
-        model = pasted.model
-        options = {name: value for name, value in pasted_options(pasted, notes, notes).items() if name in asked}
-        said = {**options, **said}
-    wanted = {**asked, **said}
-    spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
-    if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
-        spec = stored_as_named(spec, wanted["quantization"])
-        wanted["quantization"] = None
+    spec, wanted, _ = read_model(model, asked, notes, notes, progress)
+    # what else a pasted command has does not bound its speed
+    wanted = {name: value for name, value in wanted.items() if name in (*asked, *OLDER)}
+    wanted["draft"] = with_draft(wanted, spec)
+    spec = as_planned(spec, wanted)
     load = _load(spec, wanted)
     chosen = {device.id: device for device in map(find_accelerator, names)}
     devices = [with_figures(device, wanted["peak"], wanted["bandwidth"]) for device in chosen.values()]
@@ -209,6 +164,10 @@ def _unsized(devices: Sequence[Accelerator], memory: int | None) -> Iterator[Tex
 
 
 def _load(model: ModelSpec, wanted: dict[str, Any]) -> Load:
+    if wanted["max_len"] is not None:
+        whole("--max-len", wanted["max_len"])
+    if wanted["max_num_seqs"] is not None:
+        whole("--max-num-seqs", wanted["max_num_seqs"])
     limit = wanted["max_len"] or model.max_length or max(PROMPT, CONTEXT)
     return Load(
         prompt=min(PROMPT, limit) if wanted["prompt"] is None else whole("--prompt", wanted["prompt"]),
@@ -223,7 +182,7 @@ def _asks(
     model: ModelSpec, devices: Sequence[Accelerator], wanted: dict[str, Any], load: Load, notes: list[Text]
 ) -> Iterator[Ask]:
     """Every device with every precision."""
-    base = {name: wanted[told] for name, told in _DEPLOY.items()}
+    base = deploy_options(wanted)
     if base["max_length"] is None:
         base["max_length"] = load.length
     elif load.length > base["max_length"]:
@@ -275,8 +234,8 @@ def _assumptions(model: ModelSpec, asks: Sequence[Ask], notes: list[Text]) -> tu
         found.append(
             Text(
                 "how more than two cards on PCIe reach each other is a matter of the host: two hosts of one card "
-                "differ by 3 to 8 times; between them the geometric mean is taken, and the interval holds both; "
-                "measure yours"
+                "differ by 3 to 8 times; the middle one of those that were measured is taken, and the interval holds "
+                "them all; measure yours"
             )
         )
     if first.deployment.pipeline_parallel > 1:

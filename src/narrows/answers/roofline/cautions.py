@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from narrows.answers.first import too_long, too_much
 from narrows.deployment import Deployment
+from narrows.memory.activations import has_experts
+from narrows.memory.offload import held_by_host
 from narrows.models import ModelSpec
 from narrows.models.class_heads import note_of
 from narrows.roofline.phases import encoded
 from narrows.roofline.runs import multiplied, wanting
 from narrows.step.arithmetic import plain
 from narrows.text import Text
-from narrows.units import binary
+from narrows.units import bandwidth, binary, seconds
 
 _POOLED = ("ForTextEncoding", "EmbeddingModel", "Classification", "ClassificationModel", "RewardModel", "Modeling")
 """How names of classes end that answer with numbers, not with tokens (vLLM's _SUFFIX_TO_DEFAULTS, Apache-2.0)."""
@@ -34,27 +37,45 @@ def cautions(model: ModelSpec, deployments: Sequence[Deployment]) -> tuple[Text,
                 architecture=model.architecture,
             )
         ] = None
-    found |= dict.fromkeys(text for one in deployments for text in (*wanting(one), *_too_much(one), *_too_long(one)))
+    found |= dict.fromkeys(
+        text
+        for one in deployments
+        for text in (*wanting(one), *too_much(one), *too_long(one), *_with_host(one), *_drafting(one))
+    )
     return tuple(found)
 
 
-def _too_much(deployment: Deployment) -> Iterator[Text]:
-    device = deployment.accelerator
-    if device.memory_kind == "device" and deployment.usable > device.memory_bytes:
+def _drafting(deployment: Deployment) -> Iterator[Text]:
+    """That drafts are in no time."""
+    if deployment.draft is not None:
         yield Text(
-            "--memory is {given}, and {gpu} has {memory}; what fits is as if it had that much",
-            given=binary(deployment.usable),
-            gpu=device.name,
-            memory=binary(device.memory_bytes),
+            "drafts by {method} are counted in what fits, not in the times: a step drafts {tokens} tokens more, which "
+            "costs time of its own, and verifies them in one pass",
+            method=deployment.draft.method,
+            tokens=deployment.draft.tokens,
         )
 
 
-def _too_long(deployment: Deployment) -> Iterator[Text]:
-    """What `deploy` assumes of a length beyond the model's limit."""
-    most = deployment.model.max_length
-    if most and deployment.max_length > most:
-        said = {"length": deployment.max_length, "limit": most}
-        yield from (text for text in deployment.assumptions if text.params == said)
+def _with_host(deployment: Deployment) -> Iterator[Text]:
+    """That weights are read from host memory in every step, which no time counts."""
+    size, links = held_by_host(deployment), deployment.accelerator.links
+    rate = links.c2c or links.pcie
+    if not size:
+        return
+    if rate is None or has_experts(deployment):
+        yield Text(
+            "{size} of the weights per device stay in host memory and are read from there when a step needs them: the "
+            "times are as if all were on the device, and do not hold",
+            size=binary(size),
+        )
+        return
+    yield Text(
+        "{size} of the weights per device stay in host memory: reading them takes each step {time} or more beyond "
+        "these times, at the {speed} of its link on paper; the times are as if all were on the device",
+        size=binary(size),
+        time=seconds(size / rate),
+        speed=bandwidth(rate),
+    )
 
 
 _WIDE = ("BF16", "F16", "F32")

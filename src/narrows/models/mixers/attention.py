@@ -27,7 +27,7 @@ class Attention(Stateless, frozen=True, tag="attention"):
     once per "head" or per "channel" (Laguna). output: width of the output where it is not that of the input (Zamba).
     beside: tensors that only some attentions have (the lambdas of differential attention). prompt: learned tokens
     before every sequence, whose keys and values are kept too (CPM-Ant). key_bias: keys have a bias where queries and
-    values do (Whisper's have none).
+    values do (Whisper's have none). query_rank: queries come through a projection this wide and a norm of it (Step 3).
     """
 
     hidden: int
@@ -54,6 +54,7 @@ class Attention(Stateless, frozen=True, tag="attention"):
     prompt: int = 0
     key_bias: bool = True
     kept: bool = False
+    query_rank: int = 0
 
     @property
     def _own(self) -> str:
@@ -65,10 +66,12 @@ class Attention(Stateless, frozen=True, tag="attention"):
         q, value = self.heads * self.head_dim, self.value_dim or self.head_dim
         kv = {"k": self.kv_heads * self.head_dim, "v": self.kv_heads * value}
         out = self.heads * value
+        rank, rows = self.query_rank, q * (2 if self.output_gate else 1)
+        role = "attention.q_b" if rank else "attention.q"
+        narrow = [*linear("attention.q_a", rank, self.hidden), Tensor("attention.q_a_norm", (rank,), "vector")]
         found = [
-            *linear(
-                "attention.q", q * (2 if self.output_gate else 1), self.hidden, shards=self.heads, bias=self.qkv_bias
-            ),
+            *(narrow if rank else ()),
+            *linear(role, rows, rank or self.hidden, shards=self.heads, bias=self.qkv_bias),
             *(
                 tensor
                 for side in self._own

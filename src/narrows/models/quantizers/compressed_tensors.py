@@ -89,7 +89,7 @@ def _scheme(own: Fields, q: Fields) -> Scheme:
     layout = word(own, "format", word(q, "format"))
     bits, kind, strategy = weights.size("num_bits"), word(weights, "type", "int"), word(weights, "strategy")
     inputs = own.raw("input_activations")
-    static = isinstance(inputs, dict) and not own.nested("input_activations").raw("dynamic")
+    static = isinstance(inputs, dict) and word(own.nested("input_activations"), "dynamic") in ("", "false")
     size = group(weights, default=None)
     if not strategy:
         strategy = "tensor" if size == -1 else "group"

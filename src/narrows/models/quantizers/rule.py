@@ -54,7 +54,10 @@ def word(q: Fields, name: str, default: str = "") -> str:
 
 
 def names(q: Fields, *fields: str) -> tuple[str, ...]:
-    """Module names under these fields, all together; null and absent are an empty list."""
+    """Module names under these fields, all together; null and absent are an empty list.
+
+    Raises BadInput for anything else.
+    """
     entries: list[str] = []
     for name in fields:
         value = q.raw(name)
@@ -67,7 +70,7 @@ def names(q: Fields, *fields: str) -> tuple[str, ...]:
 
 
 def block(q: Fields, name: str) -> tuple[int, int]:
-    """Two block sizes, rows and columns."""
+    """Two block sizes, rows and columns. Raises BadInput where these are not given, or are no sizes."""
     sizes = q.raw(name)
     if not (isinstance(sizes, list) and len(sizes) == 2 and all(type(s) is int and 0 < s <= MOST_BLOCK for s in sizes)):
         raise BadInput("config field '{field}' must be two block sizes", field=q.path + name)
@@ -75,7 +78,7 @@ def block(q: Fields, name: str) -> tuple[int, int]:
 
 
 def bits(q: Fields, *fields: str, known: Iterable[int] = (2, 3, 4, 8), default: Any = ...) -> int:
-    """Bits of a weight."""
+    """Bits of a weight. Raises BadInput for others than `known`."""
     fields = fields or ("bits",)
     found = q.size(*fields) if default is ... else q.size(*fields, default=default)
     if found not in known:
@@ -96,7 +99,10 @@ def group(q: Fields, *fields: str, default: int | None = 128) -> int:
 
 
 def members(q: Fields, name: str) -> list[tuple[str, Any]]:
-    """An object that maps module names to settings of their own, as it stands in the file."""
+    """An object that maps module names to settings of their own, as it stands in the file.
+
+    Empty where absent or null; raises BadInput for anything else.
+    """
     value = q.raw(name)
     if value is None:
         return []
@@ -112,7 +118,10 @@ def settings(q: Fields, name: str) -> list[tuple[str, Fields]]:
 
 
 def kv_format(q: Fields, name: str) -> Format | None:
-    """The KV format that a field asks for: a word, or a scheme of 8-bit numbers."""
+    """The KV format that a field asks for: a word, or a scheme of 8-bit numbers.
+
+    None where absent or null; raises BadInput for others.
+    """
     stated = q.raw(name)
     if stated is None:
         return None

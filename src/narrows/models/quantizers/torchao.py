@@ -65,7 +65,10 @@ def _config(stated: Fields) -> tuple[str, Fields]:
 
 
 def scheme_of(kind: str, fields: Fields) -> Scheme:
-    """What tensors of such a class hold. Source: torchao's tensor subclasses (BSD-3)."""
+    """What tensors of such a class hold. Source: torchao's tensor subclasses (BSD-3).
+
+    Raises BadInput for a class that is not known.
+    """
     if kind == "Int4WeightOnlyConfig":
         return GroupedInt("torchao", 4, group(fields), scale=_BF16, zero=_BF16)
     if kind in ("Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"):

@@ -89,6 +89,7 @@ _MODULES = {
     **dict.fromkeys(("axk1", "axk2", "hy_v4", "dots3_note_text", "bailing_hybrid"), "latent"),
     "deepseek_v4": "deepseek_v4",
     **dict.fromkeys(("dory", "hrm_text"), "looped"),
+    "gemma3n": "gemma3n",
     "gemma3n_text": "gemma3n",
     **dict.fromkeys(("gemma4_unified", "gemma4_unified_text", "gemma4_unified_assistant"), "gemma4_unified"),
     **dict.fromkeys(
@@ -104,7 +105,17 @@ _MODULES = {
             "internvl_chat",
             *("qianfan_ocr", "paligemma", "shieldgemma2", "idefics3", "smolvlm", "granite_docling", "qwen2_vl"),
             *("qwen2_5_vl", "glm4v", "glm4v_moe", "glm46v", "glmga", "glm_ocr", "kimi_k25", "lfm2_vl", "minicpmv4_6"),
-            *("minicpmv4_7", "minicpm_ocr", "ovis2", "cohere2_vision", "exaone4_5", "deepseek_vl", "lighton_ocr"),
+            *(
+                "minicpmv4_7",
+                "minicpm_ocr",
+                "ovis2",
+                "aya_vision",
+                "hunyuan_vl",
+                "cohere2_vision",
+                "exaone4_5",
+                "deepseek_vl",
+                "lighton_ocr",
+            ),
             *("paddleocr_vl", "video_llama_3", "idefics2", "aria", "ernie4_5_vl_moe", "mistral_large4", "molmo2"),
             *(
                 "nemotron_h_omni",
@@ -147,6 +158,13 @@ _MODULES = {
             *("xlm-roberta", "xlm-roberta-xl", "xmod"),
         ),
         "bert",
+    ),
+    **dict.fromkeys(
+        (
+            *("distilbert", "mpnet", "deberta-v2", "modernbert", "nomic_bert", "gte", "eurobert"),
+            *("jina_embeddings_v3", "new"),
+        ),
+        "encoders",
     ),
     **dict.fromkeys(
         (

@@ -25,7 +25,8 @@ class Bert(msgspec.Struct, frozen=True, kw_only=True):
     final_norm: there is one. types: token types by default (0: there are none). inner, outer: fields with the width
     of embedding and head, where they are not as wide as the layers, and its default (0: as wide). transform: there is
     a dense layer before the head. shared_bias: the head has a bias that is kept beside the one of its matrix. pooled:
-    the encoder alone has a pooler; always_pooled: so has the language model.
+    the encoder alone has a pooler; always_pooled: so has the language model. positions: there is a table of them.
+    gated: so are the feed-forwards, without biases before the gate.
     """
 
     dialect: str = "bert"
@@ -42,6 +43,8 @@ class Bert(msgspec.Struct, frozen=True, kw_only=True):
     pooled: bool = True
     always_pooled: bool = False
     ties: bool = True
+    positions: Switch = True
+    gated: bool = False
 
 
 _ROBERTA = Bert(dialect="roberta")
@@ -85,6 +88,17 @@ BERTS: dict[str, Bert] = {
         types=1,
     ),
     "xmod": Bert(dialect="roberta", final_norm=("pre_norm", False)),
+    "distilbert": Bert(
+        dialect="distilbert",
+        attention_norm="sa_layer_norm",
+        feed_norm="output_layer_norm",
+        types=0,
+        shared_bias=False,
+        pooled=False,
+    ),
+    "mpnet": Bert(dialect="mpnet", attention_norm="LayerNorm", types=0),
+    "deberta-v2": Bert(dialect="deberta-v2", types=0, pooled=False, positions=("position_biased_input", True)),
+    "jina_embeddings_v3": Bert(dialect="roberta", pooled=True, types=1),
 }
 """By `model_type`."""
 
@@ -120,7 +134,7 @@ def layers_of(c: Fields, bert: Bert, *, crossed: bool, encoded: bool = False) ->
     names = [f"{part}.{bert.attention_norm}" for part in around] + [bert.feed_norm]
     if c.flag("adapter_layer_norm", False):
         names.append("output.adapter_layer_norm")
-    feed = Dense(hidden, c.size("intermediate_size"), gated=False, bias=True)
+    feed = Dense(hidden, c.size("intermediate_size"), bert.gated, bias=not bert.gated, down_bias=True)
     return [Layer(mixer, feed, Norms(tuple(names), bias=True), hidden)] * c.layers("num_hidden_layers")
 
 
@@ -138,8 +152,9 @@ def inside(c: Fields, bert: Bert) -> Frame:
     across = c.divide(hidden, c.size("num_attention_heads"), "hidden_size", "num_attention_heads") if turned else width
     found: Frame = [
         ("embedding", Tensor("embedding", (rows, width), "table", rows)),
-        ("embedding", Tensor("position_embedding", (longest, across), "table")),
     ]
+    if on(c, bert.positions) and _tabled(c):
+        found.append(("embedding", Tensor("position_embedding", (longest, across), "table")))
     if bert.types:
         found.append(
             ("embedding", Tensor("token_types", (c.size("type_vocab_size", default=bert.types), width), "table"))
@@ -157,6 +172,19 @@ def inside(c: Fields, bert: Bert) -> Frame:
     if on(c, bert.final_norm):
         found += norm("norms", "final_norm", hidden, True)
     return found
+
+
+def _tabled(c: Fields) -> bool:
+    """Whether positions have a table of their own: not where they are rotated, or where distance weighs (ALiBi)."""
+    kind = c.raw("position_embedding_type")
+    if kind not in (None, "absolute", "rotary", "alibi"):
+        raise BadInput(
+            "config field '{field}' is {value}, and narrows reads only: {known}",
+            field=c.path + "position_embedding_type",
+            value=str(kind)[:40],
+            known="absolute, rotary, alibi",
+        )
+    return kind in (None, "absolute")
 
 
 def _seen_and_heard(c: Fields, hidden: int) -> Frame:
@@ -211,9 +239,39 @@ def adapters(c: Fields, before: str) -> tuple[Tower, ...]:
     return (Tower("adapters", tuple(rows), reads=True),) if rows else ()
 
 
+def _lora(c: Fields, *, pooled: bool) -> tuple[Tower, ...]:
+    """Jina's third embeddings: every matrix and table has low-rank changes for each of several tasks."""
+    tasks, rank = c.raw("lora_adaptations"), c.maybe_size("lora_rank", default=4)
+    c.read |= {"lora_main_params_trainable", "lora_p", "lora_dropout_p", "lora_alpha", "task_instructions"}
+    if not isinstance(tasks, list) or not tasks or rank is None:
+        return ()
+    hidden, inner, layers = c.size("hidden_size"), c.size("intermediate_size"), c.layers("num_hidden_layers")
+    sides = [("mixer.Wqkv", layers, 3 * hidden, hidden), ("mixer.out_proj", layers, hidden, hidden)]
+    sides += [("mlp.fc1", layers, inner, hidden), ("mlp.fc2", layers, hidden, inner)]
+    sides += [("word_embeddings", 1, c.size("vocab_size"), hidden)]
+    sides += [("token_type_embeddings", 1, c.size("type_vocab_size", default=2), hidden)]
+    sides += [("pooler.dense", 1, hidden, hidden)] if pooled else []
+    rows = []
+    for name, repeats, out, width in sides:
+        for side, shape in (("A", (len(tasks), rank, width)), ("B", (len(tasks), out, rank))):
+            stored = f"roberta.{name}.{{}}.lora_{side}" if repeats > 1 else f"roberta.{name}.lora_{side}"
+            rows.append((stored, repeats, Tensor(f"adapter.{side}", shape, "vector")))
+    return (Tower("adapters", tuple(rows), reads=True),)
+
+
+def _jina(c: Fields, bert: Bert) -> Bert:
+    """Jina's second embeddings: BERT with gated feed-forwards, and distances in place of positions."""
+    c.read |= {"emb_pooler", "attn_implementation"}
+    if "qk-post-norm" in str(c.raw("auto_map")):
+        raise BadInput("Jina's BERT with norms of queries and keys is not read yet")
+    return msgspec.structs.replace(bert, dialect="jina-bert", gated=True)
+
+
 def read(c: Fields, model_type: str) -> ModelSpec:
     """Any of them, as a language model."""
     bert, name = BERTS[model_type], class_of(c)
+    if c.raw("feed_forward_type", default="original") in ("geglu", "reglu"):
+        bert, name = _jina(c, bert), name.removeprefix("Jina")
     bare = note_of(name, model_type) if name else None
     if name and bare is None and not name.endswith(_LANGUAGE_MODELS):
         raise BadInput(
@@ -235,6 +293,6 @@ def read(c: Fields, model_type: str) -> ModelSpec:
         vocab=c.size("vocab_size"),
         tied=tied,
         max_length=c.size("max_position_embeddings"),
-        towers=adapters(c, "roberta.") if model_type == "xmod" else (),
+        towers=adapters(c, "roberta.") if model_type == "xmod" else _lora(c, pooled=bert.pooled and bare is not None),
     )
     return spec if bare is None else msgspec.structs.replace(spec, assumptions=(bare,))

@@ -1,6 +1,6 @@
-"""DeepSeek-OCR: a small DeepSeek MoE behind SAM's and CLIP's picture encoders, one after the other.
+"""DeepSeek-OCR, behind SAM's and CLIP's picture encoders one after the other, and DeepSeek-VL2, behind SigLIP's.
 
-Source: the weight map of the published file, whose 3,336,106,240 elements a test pins.
+Source: the weight maps of the published files, whose elements tests pin.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ import msgspec
 
 from narrows.models.fields import Fields
 from narrows.models.readers.build import from_the_top
+from narrows.models.readers.deepseek import read_deepseek_v2
 from narrows.models.readers.remote import read_deepseek
 from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import ModelSpec, Tower
 from narrows.text import BadInput
 
 _CLIP, _SAM = "clip-l-14-224", "sam_vit_b"
+_SIGLIP = "siglip_so400m_patch14_384"
 _WINDOW = 14
 """Patches on a side of SAM's attention windows."""
 
 
 def read_deepseek_vl_v2(c: Fields) -> ModelSpec:
-    """Of this `model_type`, DeepSeek-OCR alone; DeepSeek-VL2 and DeepSeek-OCR 2 have other encoders."""
+    """Of this `model_type`, DeepSeek-OCR and DeepSeek-VL2; DeepSeek-OCR 2 has another encoder."""
     vision = c.nested("vision_config")
+    if vision.raw("model_name") == _SIGLIP:
+        return _vl2(c, vision)
     width = vision.nested("width") if isinstance(vision.raw("width"), dict) else Fields({})
     if not (width.has(_CLIP) and width.has(_SAM)):
         raise BadInput(
-            "of model_type 'deepseek_vl_v2', narrows reads DeepSeek-OCR, which has the encoders {clip} and {sam}; the "
-            "encoders of this model are not read yet",
+            "of model_type 'deepseek_vl_v2', narrows reads DeepSeek-VL2, and DeepSeek-OCR, which has the encoders "
+            "{clip} and {sam}; the encoders of this model are not read yet",
             clip=_CLIP,
             sam=_SAM,
         )
@@ -103,4 +107,56 @@ def _clip(c: Fields) -> Parts:
         parts.add(f"transformer.layers.{{}}.{name}", rows, columns, repeats=layers, bias=True)
     for name in ("layer_norm1", "layer_norm2"):
         parts.add(f"transformer.layers.{{}}.{name}", hidden, repeats=layers, bias=True)
+    return parts
+
+
+def _vl2(c: Fields, vision: Fields) -> ModelSpec:
+    """DeepSeek-VL2: the decoder is DeepSeek-V2's, or in the smallest DeepSeek MoE's."""
+    text = c.nested("language_config")
+    from_the_top(c, text)
+    latent = text.flag("use_mla", True)
+    spec = (read_deepseek_v2 if latent else read_deepseek)(text)
+    c.read |= text.values.keys() | {"candidate_resolutions", "global_view_pos", "tile_tag"}
+    projector = c.nested("projector_config")
+    if projector.raw("projector_type", default="downsample_mlp_gelu") != "downsample_mlp_gelu":
+        raise BadInput(
+            "the vision part of this config is '{kind}', which narrows does not read yet",
+            kind=str(projector.raw("projector_type"))[:40],
+        )
+    hidden = vision.size("width", default=1152)
+    side, depth = projector.size("downsample_ratio", default=2, most=16), projector.size("depth", default=2, most=16)
+    ratio = projector.size("mlp_ratio", default=1, most=64)
+    parts = Parts("")
+    wide = spec.hidden * ratio
+    parts.add("projector.layers.0", wide, hidden * side**2, bias=True)
+    for index in range(1, depth - 1):
+        parts.add(f"projector.layers.{2 * index}", wide, wide, bias=True)
+    parts.add(f"projector.layers.{2 * (depth - 1)}", spec.hidden, wide, bias=True)
+    for name in ("image_newline", "view_seperator"):  # as the file spells it
+        parts.add(name, spec.hidden, suffix="")
+    towers = (_siglip(vision, hidden).tower(), parts.tower("projector"))
+    return msgspec.structs.replace(
+        spec, family="deepseek_vl_v2", dialect=f"language/{spec.dialect}", towers=(*towers, *spec.towers)
+    )
+
+
+def _siglip(c: Fields, hidden: int) -> Parts:
+    """SigLIP's shape-optimized transformer with its pooling head, as timm names it."""
+    layers, patch = c.layers("layers", default=27), c.size("patch_size", default=14)
+    inner, image = int(hidden * c.factor("mlp_ratio", 3.7362)), c.size("image_size", default=384)
+    c.read |= {"heads", "model_name", "model_type", "ckpt_path", "deterministic", "weight_init", "num_classes"}
+    parts = Parts("vision.")
+    parts.add("patch_embed.proj", hidden, 3, patch, patch, bias=True)
+    parts.add("pos_embed", 1, (image // patch) ** 2, hidden, suffix="")
+    for name in ("norm1", "norm2"):
+        parts.add(f"blocks.{{}}.{name}", hidden, repeats=layers, bias=True)
+    block = (("attn.qkv", 3 * hidden, hidden), ("attn.proj", hidden, hidden))
+    feed = (("mlp.fc1", inner, hidden), ("mlp.fc2", hidden, inner))
+    for name, rows, columns in (*block, *feed):
+        parts.add(f"blocks.{{}}.{name}", rows, columns, repeats=layers, bias=True)
+    parts.add("norm", hidden, bias=True)
+    parts.add("attn_pool.latent", 1, 1, hidden, suffix="")
+    for name, rows, columns in (("q", hidden, hidden), ("kv", 2 * hidden, hidden), ("proj", hidden, hidden), *feed):
+        parts.add(f"attn_pool.{name}", rows, columns, bias=True)
+    parts.add("attn_pool.norm", hidden, bias=True)
     return parts

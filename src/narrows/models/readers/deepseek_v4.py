@@ -172,4 +172,4 @@ def _prediction(index: int, layer: Layer, streams: int) -> Tower:
     own += [(f"mtp.{index}.{name}", Tensor("mtp.projection", (hidden, hidden))) for name in ("e_proj", "h_proj")]
     merge = [(f"mtp.{index}.hc_head", tensor) for tensor in hyper_head(hidden, streams)]
     rest = [(f"{name}.weight", 1, tensor) for name, tensor in own] + [(name, 1, tensor) for name, tensor in merge]
-    return Tower("MTP layer", tuple(inside + rest), served=False, unique=False)
+    return Tower("MTP layer", tuple(inside + rest), served=False, unique=False, layers=(layer,))

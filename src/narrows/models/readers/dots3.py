@@ -39,10 +39,11 @@ def _counts(c: Fields, layers: int) -> list[int]:
 
 
 def _own(c: Fields, entries: Any, index: int, usual: int) -> int:
-    value = entries.get(str(index), entries.get(f"{index:02}")) if isinstance(entries, dict) else None
-    if not isinstance(value, dict):
+    if entries is None:
         return usual
-    return Fields(value, f"{c.path}per_layer_config.{index}.").size("num_local_experts", default=usual, most=2**20)
+    own = c.nested("per_layer_config")
+    key = next((key for key in (str(index), f"{index:02}") if own.raw(key) is not None), None)
+    return usual if key is None else own.nested(key).size("num_local_experts", default=usual, most=2**20)
 
 
 def _eyes(c: Fields) -> Parts:

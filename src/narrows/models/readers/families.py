@@ -135,6 +135,30 @@ FAMILIES: dict[str, Family] = {
     "cohere2_vision": Family(
         text="cohere2", vision="siglip_vision_model", tied_default=True, project=projectors.cohere2_vision
     ),
+    "aya_vision": Family(
+        text="cohere2", vision="siglip_vision_model", tied_default=True, project=projectors.aya_vision
+    ),
+    "hunyuan_vl": Family(
+        text="hunyuan_vl_text",
+        vision="hunyuan_vl_vision",
+        at=("model.vision_tower.",),
+        names="model.language_model",
+        tied_default=True,
+        project=projectors.hunyuan_vl,
+        flat=True,
+    ),
+    "dots_ocr": Family(
+        text="qwen2",
+        vision="dots_vit",
+        at=("vision_tower.",),
+        names="",
+        tied="either",
+        project=projectors.nothing,
+        flat=True,
+    ),
+    "kimi_vl": Family(
+        text="deepseek_v3", vision="moonvit", at=("vision_tower.",), tied="text", project=projectors.kimi_vl
+    ),
     "exaone4_5": Family(
         text="exaone4",
         vision="exaone4_5_vision",
@@ -231,6 +255,14 @@ FAMILIES: dict[str, Family] = {
         tied="both",
         tied_default=True,
         project=projectors.florence2,
+    ),
+    "step3_vl": Family(
+        text="step3_text",
+        vision="step3_vision_encoder",
+        at=("vision_model.",),
+        names="",
+        tied="text",
+        project=projectors.step3,
     ),
     "step3p7": Family(
         text="step3p5",

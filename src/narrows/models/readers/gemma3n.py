@@ -1,4 +1,4 @@
-"""Gemma 3n's decoder: alternating updates of four streams, a low-rank branch, inputs per layer, borrowed KV."""
+"""Gemma 3n: alternating updates of four streams, a low-rank branch, inputs per layer, borrowed KV."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from narrows.models.readers.build import (
     grouped,
     model,
     outside,
+    text_part,
     windowed,
     with_defaults,
 )
 from narrows.models.readers.gemma4 import borrowing
+from narrows.models.readers.gemma_audio import gemma3n_audio
+from narrows.models.readers.towers.mobilenet import mobilenet
+from narrows.models.readers.towers.parts import Parts
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
 
@@ -92,3 +96,37 @@ def read_gemma3n_text(c: Fields) -> ModelSpec:
             after=(Tensor("after.altup", (hidden, hidden), "plain") for _ in streams),
         ),
     )
+
+
+def _embedder(name: str, rows: int, width: int, out: int) -> Parts:
+    """What leads into the decoder: a table of marks, a norm for them and one for what was seen or heard, a matrix."""
+    parts = Parts(f"model.embed_{name}.")
+    parts.add("embedding", rows, width)
+    parts.add("hard_embedding_norm", width)
+    parts.add("soft_embedding_norm", width)
+    parts.add("embedding_projection", out, width)
+    return parts
+
+
+def read_gemma3n(c: Fields) -> ModelSpec:
+    """Gemma 3n E2B and E4B, with what they see and hear with."""
+    text = text_part(c, tied=True) if c.raw("text_config") is not None else Fields({}, "text_config.")
+    spec = read_gemma3n_text(text)
+    c.read |= {name for name in c.values if name.endswith(("_token_id", "_token_index", "_soft_tokens_per_image"))}
+    seen, heard = ((c.nested(name) if c.raw(name) else Fields({})) for name in ("vision_config", "audio_config"))
+    body = mobilenet(seen, "model.vision_tower.")
+    sight = _embedder(
+        "vision",
+        seen.size("vocab_size", default=128),
+        seen.size("hidden_size", default=2048, least=body.hidden, most=body.hidden),
+        spec.hidden,
+    )
+    audio, width = gemma3n_audio(heard, "model.audio_tower.")
+    sound = _embedder("audio", heard.size("vocab_size", default=128), width, spec.hidden)
+    towers = (
+        body.parts.tower(),
+        sight.tower("projector"),
+        audio.tower("audio tower"),
+        sound.tower("audio projector"),
+    )
+    return msgspec.structs.replace(spec, dialect="model.language_model/gemma3n", towers=towers)

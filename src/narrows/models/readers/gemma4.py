@@ -10,6 +10,7 @@ from narrows.models.feedforward import Dense, FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
 from narrows.models.readers.build import FULL, SANDWICH_NORMS, SLIDING, attention, full_every, grouped, model, text_part
+from narrows.models.readers.gemma_audio import gemma4_audio
 from narrows.models.readers.vision import gemma4_vision
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.text import BadInput
@@ -110,14 +111,10 @@ def _experts(c: Fields, hidden: int, dense: int) -> FeedForward:
 
 
 def read_gemma4(c: Fields) -> ModelSpec:
-    """With its vision tower, where the file has one; the small models' audio tower is not read."""
-    if c.raw("audio_config") is not None:
-        raise BadInput(
-            "this gemma4 config has an audio tower, which narrows does not read yet; set 'audio_config' to null to "
-            "plan without it"
-        )
+    """With its towers for pictures and sound, where the file has them."""
     text = read_gemma4_text(text_part(c, tied=True))
     c.read |= {name for name in c.values if name.endswith(("_token_id", "_token_index"))}
     c.read.add("vision_soft_tokens_per_image")
     towers = () if c.raw("vision_config") is None else gemma4_vision(c.nested("vision_config"), text.hidden)
-    return msgspec.structs.replace(text, dialect="gemma4_vl", towers=towers)
+    heard = () if c.raw("audio_config") is None else gemma4_audio(c.nested("audio_config"), text.hidden)
+    return msgspec.structs.replace(text, dialect="gemma4_vl", towers=towers + heard)

@@ -11,10 +11,10 @@ from narrows.models.feedforward import FeedForward, MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
 from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, model, rotary_layers, stack, windowed
-from narrows.models.readers.mtp import with_prediction
+from narrows.models.readers.mtp import block_prediction, with_prediction
 from narrows.models.readers.traits import Traits, attention_of, dense_of, experts_of, mixers_of, on
 from narrows.models.readers.traits_table import TRAITS
-from narrows.models.spec import ModelSpec, Norms
+from narrows.models.spec import Layer, ModelSpec, Norms
 
 
 def read(c: Fields, model_type: str) -> ModelSpec:
@@ -85,7 +85,7 @@ def read_stablelm(c: Fields) -> ModelSpec:
 def read_apertus(c: Fields) -> ModelSpec:
     """Apertus: xIELU has two learned numbers."""
     spec = build(c, "apertus", TRAITS["apertus"])
-    if c.raw("hidden_act", default="xielu") != "xielu":
+    if c.word("hidden_act", "xielu") != "xielu":
         return spec
     mixer, layer = spec.groups[0].layer.mixer, spec.groups[0].layer
     part = msgspec.structs.replace(dense_of(c, TRAITS["apertus"]), activation=2)
@@ -151,8 +151,9 @@ def read_ernie4_5_moe(c: Fields) -> ModelSpec:
     last = layers - 1 if last == -1 else last
     sparse, plain = spec.groups[0].layer.feed_forward, dense_of(c, traits)
     parts = [sparse if (i + 1) % every == 0 and first <= i <= last else plain for i in range(layers)]
-    groups = stack([spec.groups[0].layer.mixer] * layers, parts, PRE_NORMS)
-    return msgspec.structs.replace(spec, groups=groups)
+    mixer = spec.groups[0].layer.mixer
+    spec = msgspec.structs.replace(spec, groups=stack([mixer] * layers, parts, PRE_NORMS))
+    return block_prediction(c, spec, Layer(mixer, plain, PRE_NORMS, spec.hidden))
 
 
 def read_hunyuan_v1_moe(c: Fields) -> ModelSpec:

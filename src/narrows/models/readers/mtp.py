@@ -44,4 +44,29 @@ def prediction_layer(index: int, layer: Layer, vocab: int, dialect: str) -> Towe
         tuple(inside) + tuple((f"model.layers.{index}.{name}", 1, tensor) for name, tensor in own),
         served=False,
         unique=False,
+        layers=(layer,),
     )
+
+
+def block_prediction(c: Fields, spec: ModelSpec, layer: Layer) -> ModelSpec:
+    """The model with its prediction layers as ERNIE 4.5 stores them: a dense layer, a projection and two norms.
+
+    Source: the published total of ERNIE-4.5-21B-A3B, which is the model and one of them.
+    """
+    predicted = c.maybe_size("num_nextn_predict_layers", default=0, least=0, most=16) or 0
+    hidden, names = layer.hidden, DIALECTS[spec.dialect]
+    towers = []
+    for index in range(predicted):
+        block = f"model.mtp_block.{index}."
+        inside = [(names[t.role].replace("model.layers.{}.", block, 1), 1, t) for t in layer.tensors()]
+        own = [
+            (f"model.mtp_emb_norm.{index}.weight", 1, Tensor("mtp.norm", (hidden,), "vector")),
+            (f"model.mtp_hidden_norm.{index}.weight", 1, Tensor("mtp.norm", (hidden,), "vector")),
+            (
+                f"model.mtp_linear_proj.{index}.weight",
+                1,
+                Tensor("mtp.projection", (hidden, 2 * hidden), "plain", hidden),
+            ),
+        ]
+        towers.append(Tower("MTP layer", (*inside, *own), served=False, unique=False))
+    return msgspec.structs.replace(spec, towers=spec.towers + tuple(towers)) if towers else spec

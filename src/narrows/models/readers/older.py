@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from narrows.models.feedforward import Dense
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention
@@ -148,4 +150,6 @@ def read_falcon(c: Fields) -> ModelSpec:
         "n_head_kv",
     }
     groups = stack([mixer] * layers, [Dense(hidden, inner, False, bias)] * layers, Norms(names, bias=True))
+    if new or parallel:
+        groups = tuple(replace(group, layer=replace(group.layer, one_sum=True)) for group in groups)
     return model(c, groups, family="falcon", dialect="falcon", tied=True, final_norm_bias=True)

@@ -45,7 +45,7 @@ def _decoder(c: Fields, mixers: list[Mixer], full: Attention, part: FeedForward,
             for name in ("norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
         ),
     ]
-    tower = Tower("MTP layer", (*inside, *around), served=False, unique=False)
+    tower = Tower("MTP layer", (*inside, *around), served=False, unique=False, layers=(layer,) * predicted)
     return msgspec.structs.replace(spec, towers=(tower,))
 
 

@@ -85,7 +85,7 @@ def read_apertus1p5_text(c: Fields) -> ModelSpec:
     """Apertus 1.5's decoder: Apertus, with a head that may be narrower than the embedding."""
     traits, layers = TRAITS["apertus1p5_text"], c.layers("num_hidden_layers")
     part = dense_of(c, traits)
-    if c.raw("hidden_act", default="xielu") == "xielu":
+    if c.word("hidden_act", "xielu") == "xielu":
         part = msgspec.structs.replace(part, activation=2)
     spec = assemble(c, "apertus1p5_text", traits, [attention_of(c, traits)] * layers, [part] * layers)
     rows = c.maybe_size("output_vocab_size", default=None, most=spec.vocab)

@@ -23,7 +23,7 @@ def read_recurrent_gemma(c: Fields) -> ModelSpec:
     pattern = c.raw("block_types", "_block_types", default=["recurrent", "recurrent", "attention"])
     if not isinstance(pattern, list) or not pattern or any(one not in ("recurrent", "attention") for one in pattern):
         raise BadInput("config field '{field}' must be a list of: recurrent, attention", field=c.path + "block_types")
-    width = hidden // heads
+    width = c.maybe_size("head_dim", default=None) or hidden // heads
     attending = Attention(
         hidden,
         heads,
@@ -50,7 +50,6 @@ def read_recurrent_gemma(c: Fields) -> ModelSpec:
         "logits_soft_cap",
         "w_init_variance_scale",
         "final_w_init_variance_scale",
-        "head_dim",
         "layers_block_type",
     }
     c.read |= {"embeddings_scale_by_sqrt_dim", "layer_types"}

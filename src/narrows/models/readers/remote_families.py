@@ -24,7 +24,10 @@ REMOTE_FAMILIES = {
     ),
     **dict.fromkeys(("nemotron-nas", "deci", "openelm"), "uneven"),
     **dict.fromkeys(("k2_horizon", "spark2_5", "nanbeige", "solar_open2"), "horizon"),
+    **dict.fromkeys(("phi3_v", "phi4mm", "minicpmv", "molmo"), "remote_seeing"),
+    **dict.fromkeys(("kimi_vl", "dots_ocr", "step3_vl"), "multimodal"),
     "step3p5": "step",
+    "step3_text": "step",
     "kimi_k3": "kimi_k3",
     "deepseek_vl_v2": "deepseek_ocr",
 }

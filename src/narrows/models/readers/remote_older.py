@@ -10,7 +10,7 @@ from narrows.models.mixers import Attention
 from narrows.models.readers.build import PRE_NORMS, model, outside, stack
 from narrows.models.readers.older import read_falcon
 from narrows.models.readers.spelling import LAYERS, respell
-from narrows.models.spec import ModelSpec, Norms
+from narrows.models.spec import ModelSpec, Norms, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
 
@@ -26,10 +26,15 @@ def read_qwen(c: Fields) -> ModelSpec:
     c.read |= {"padded_vocab_size", "onnx_safe", "seq_length", "softmax_in_fp32", "bf16", "fp16", "fp32"}
     c.read |= {"use_dynamic_ntk", "use_flash_attn", "use_logn_attn", "use_cache_kernel", "use_cache_quantization"}
     c.read |= {"attn_dropout_prob", "emb_dropout_prob", "tokenizer_type"}
-    if c.raw("visual") or c.raw("audio"):
-        raise BadInput("Qwen-VL and Qwen-Audio are not read yet, only Qwen's text models")
+    if c.raw("audio"):
+        raise BadInput("Qwen-Audio is not read yet, only Qwen's text models and Qwen-VL")
+    towers: tuple[Tower, ...] = ()
+    if c.raw("visual"):
+        from narrows.models.readers.remote_seeing import qwen_vl
+
+        towers = qwen_vl(c.nested("visual"), hidden)
     groups = stack([mixer] * layers, [Dense(hidden, inner, True, bias)] * layers, Norms(("ln_1", "ln_2")))
-    return model(c, groups, family="qwen", dialect="qwen")
+    return model(c, groups, family="qwen", dialect="qwen", towers=towers)
 
 
 def read_chatglm(c: Fields) -> ModelSpec:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from narrows.models.fields import Fields
+from narrows.models.fields import Fields, shown
 from narrows.models.mixers.base import linear
 from narrows.models.readers.seq2seq import Sides, attention_of, encoder_layers
 from narrows.models.readers.seq2seq_parts import QUIET, apart, encoder, frame
@@ -198,7 +198,7 @@ def seamless_encoder(c: Fields, second: bool) -> Tower:
         feed(layer, name)
     layer.norm("self_attn_layer_norm", hidden)
     layer.attention(hidden, heads, names)
-    kind = c.raw("position_embeddings_type", default="relative_key" if second else "relative")
+    kind = c.word("position_embeddings_type", "relative_key" if second else "relative")
     if not second and kind == "relative":
         layer.linear("self_attn.linear_pos", hidden, hidden, bias=False, shards=heads)
         for name in ("pos_bias_u", "pos_bias_v"):
@@ -272,7 +272,13 @@ def wave_layers(c: Fields, out: Gathered, hidden: int, *, position_name: str) ->
 def _chance(c: Fields, name: str, default: float) -> bool:
     """Whether a probability is above 0."""
     value = c.raw(name, default=default)
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise BadInput(
+            "config field '{field}' is {value}; it must be a number from 0 to 1",
+            field=c.path + name,
+            value=shown(value),
+        )
+    return value > 0
 
 
 def wave_encoder_layer(c: Fields, layer: Gathered, hidden: int, inner: int, heads: int) -> None:

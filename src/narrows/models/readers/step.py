@@ -1,4 +1,4 @@
-"""Step 3.5 Flash: more query heads where attention slides, a gate per head, experts after three dense layers."""
+"""Step 3, whose queries are of low rank; Step 3.5 Flash: more query heads where attention slides, a gate per head."""
 
 from __future__ import annotations
 
@@ -67,6 +67,35 @@ def read_step3p5(c: Fields) -> ModelSpec:
         for i in range(ahead)
     )
     return msgspec.structs.replace(spec, towers=towers) if towers else spec
+
+
+def read_step3_text(c: Fields) -> ModelSpec:
+    """Step 3's decoder: all query heads share one head of keys and values, and come through a narrow projection."""
+    respell(
+        c,
+        {
+            "num_key_value_heads": ("num_attention_groups",),
+            "num_experts_per_tok": ("moe_top_k",),
+            "max_position_embeddings": ("max_seq_len",),
+        },
+    )
+    layers = c.layers("num_hidden_layers", default=61)
+    mixer = attention(c, kv_heads=1, head_dim=256, query_rank=c.size("share_q_dim", default=2048))
+    sparse = mixture(
+        c,
+        mixer.hidden,
+        c.size("moe_intermediate_size", default=5120),
+        number=48,
+        top_k=3,
+        names=("moe_num_experts",),
+        shared=c.size("share_expert_dim", default=5120),
+    )
+    if c.raw("moe_layers_enum") is None:
+        c.values = {**c.values, "moe_layers_enum": list(range(4, 60))}
+    at, plain = _sparse_layers(c, layers), dense(c)
+    c.read |= {"use_moe", "norm_expert_weight", "first_k_dense_replace", "moe_layers_enum"}
+    parts: list[FeedForward] = [sparse if i in at else plain for i in range(layers)]
+    return model(c, stack([mixer] * layers, parts, PRE_NORMS), family="step3_text", dialect="step3")
 
 
 def _kinds(c: Fields, layers: int, ahead: int) -> list[str]:

@@ -111,14 +111,15 @@ def read_phi4_multimodal(c: Fields) -> ModelSpec:
     with_defaults(c, {"num_key_value_heads": 8})
     spec = read_phi3(c)
     seen, heard = ((c.nested(name) if c.raw(name) else Fields({})) for name in ("vision_config", "audio_config"))
-    towers = (*_phi4_vision(seen, spec.hidden), *_phi4_audio(heard, spec.hidden))
+    towers = (*phi4_vision(seen, spec.hidden), *phi4_audio(heard, spec.hidden))
     return msgspec.structs.replace(spec, family="phi4_multimodal", towers=towers)
 
 
 _EXTENDED = "model.embed_tokens_extend."
 
 
-def _phi4_vision(c: Fields, out: int) -> tuple[Tower, Tower]:
+def phi4_vision(c: Fields, out: int) -> tuple[Tower, Tower]:
+    """Phi-4's tower and what leads from it into the decoder."""
     body = vision(c, "phi4_multimodal_vision", f"{_EXTENDED}image_embed.img_processor.")
     hidden = body.hidden
     projector = Parts(f"{_EXTENDED}image_embed.")
@@ -136,7 +137,7 @@ def _halvings(c: Fields, value: Any) -> int:
     return value.bit_length() - 1
 
 
-def _phi4_audio(c: Fields, out: int) -> tuple[Tower, Tower]:
+def phi4_audio(c: Fields, out: int) -> tuple[Tower, Tower]:
     """A Conformer behind convolutions."""
     hidden, inner = c.size("hidden_size", default=1024), c.size("intermediate_size", default=1536)
     count, heads = c.layers("num_blocks", default=24), c.size("num_attention_heads", default=16)

@@ -52,7 +52,10 @@ def are_numbered(files: Collection[str]) -> bool:
 
 
 def choose(names: Collection[str], read_index: Callable[[str], bytes]) -> Chosen | None:
-    """The checkpoint among the files of one folder; None where there is none. read_index: the bytes of an index."""
+    """The checkpoint among the files of one folder; None where there is none. read_index: the bytes of an index.
+
+    Raises BadInput for an index that is none, and for more files than any model has.
+    """
     here = sorted(name for name in names if name.endswith(SUFFIX))
     indices = sorted(name for name in names if name.endswith(INDEX))
     own = [name for name in here if not name.startswith(_BESIDE)]

@@ -56,7 +56,10 @@ def read_one(path: str) -> Inventory:
 
 
 def gathered(place: str, chosen: Chosen, files: Iterable[tuple[list[StoredTensor], int]]) -> Inventory:
-    """One inventory of a checkpoint's files: (tensors, header bytes) of each, in the order of `chosen.files`."""
+    """One inventory of a checkpoint's files: (tensors, header bytes) of each, in the order of `chosen.files`.
+
+    Raises BadInput where headers are larger than those of any model.
+    """
     found: list[StoredTensor] = []
     seen: set[str] = set()
     read = stored = unnamed = twice = 0

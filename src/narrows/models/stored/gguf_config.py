@@ -51,7 +51,10 @@ class Facts:
         )
 
     def value(self, key: str) -> Any:
-        """A metadata value of the architecture, None if absent. Of a list by layer, the one value it has beside 0."""
+        """A metadata value of the architecture, None if absent. Of a list by layer, the one value it has beside 0.
+
+        Raises BadInput where layers differ.
+        """
         stated = self.metadata.get(f"{self.architecture}.{key}")
         if not isinstance(stated, list):
             return stated
@@ -67,7 +70,10 @@ class Facts:
         return values.pop() if values else 0
 
     def whole(self, key: str, *, least: int, missing: int | None = None) -> int:
-        """A whole number that must be there, unless `missing` stands for it."""
+        """A whole number that must be there, unless `missing` stands for it.
+
+        Raises BadInput without it, or below `least`.
+        """
         found = self.value(key)
         if found is None and missing is not None:
             return missing

@@ -62,6 +62,11 @@ def _qwen2_5_vl(c: Fields, body: Body) -> Body:
     return _patch_merger(c, body, "out_hidden_size", False)
 
 
+def _dots(c: Fields, body: Body) -> Body:
+    c.read |= {"is_causal", "post_norm", "gradient_checkpointing", "init_merger_std"}
+    return _patch_merger(c, body, "hidden_size", True)
+
+
 def _glm_merger(c: Fields, body: Body, out: int, inner: int) -> Body:
     """A convolution over neighbouring patches, a projection and a gated feed-forward part."""
     side, parts = c.size("spatial_merge_size", default=2, most=1024), body.parts
@@ -89,6 +94,12 @@ def _glm5_next(c: Fields, body: Body) -> Body:
 
 def _kimi_k25(c: Fields, body: Body) -> Body:
     rows, columns = c.size("pos_emb_height", default=64), c.size("pos_emb_width", default=64)
+    body.parts.parameter("patch_embed.pos_emb.weight", rows, columns, body.hidden)
+    return body
+
+
+def _moonvit(c: Fields, body: Body) -> Body:
+    rows, columns = c.size("init_pos_emb_height", default=64), c.size("init_pos_emb_width", default=64)
     body.parts.parameter("patch_embed.pos_emb.weight", rows, columns, body.hidden)
     return body
 
@@ -121,12 +132,16 @@ def _ovis2(c: Fields, body: Body) -> Body:
     return msgspec.structs.replace(body, out=vocab + indicators)
 
 
+def _depths(c: Fields) -> list[int]:
+    return whole_numbers(c, "deepstack_visual_indexes", least=-(2**31))
+
+
 def _granite_docling(c: Fields, body: Body) -> Body:
     """A coarse and a fine way into the decoder, each with mergers for several depths."""
     hidden, parts, out = body.hidden, body.parts, c.size("out_hidden_size", default=1024)
     side = c.size("scale_factor", default=4, least=2, most=1024)
     value = c.raw("deepstack_visual_indexes")
-    depths = 3 if value is None else len(whole_numbers(c, "deepstack_visual_indexes", least=-(2**31))) if value else 0
+    depths = 3 if value is None else 0 if value == [] else len(_depths(c))
     parts.add("connector.ln_in", hidden, bias=True)
     ways = (("coarse", side), *((("fine", side // 2),) if c.flag("use_fine_route", True) else ()))
     for way, scale in ways:
@@ -185,6 +200,8 @@ EXTRAS: dict[str, Callable[[Fields, Body], Body]] = {
     "glm_ocr_vision": _glm_ocr,
     "glm5_next_vision": _glm5_next,
     "kimi_k25_vision": _kimi_k25,
+    "moonvit": _moonvit,
+    "dots_vit": _dots,
     **dict.fromkeys(("minicpmv4_6_vision", "minicpmv4_7_vision", "minicpm_ocr_vision"), _minicpm),
     "muse_vision": _muse,
     "ovis2_vision": _ovis2,

@@ -118,6 +118,18 @@ def cohere2_vision(c: Fields, body: Body, text: ModelSpec) -> Parts:
     return parts
 
 
+def aya_vision(c: Fields, body: Body, text: ModelSpec) -> Parts:
+    """Aya Vision: neighbouring patches side by side, a norm and a gated unit."""
+    parts = Parts("multi_modal_projector.")
+    wide = body.width * merge_of(c, "downsample_factor")
+    inner = c.size("alignment_intermediate_size", default=text.hidden, least=2)
+    parts.add("layernorm", wide, bias=True)
+    parts.add("linear_1", inner, wide, bias=True)
+    parts.add("linear_2", text.hidden, inner // 2, bias=True)
+    c.read |= {"adapter_layer_norm_eps", "max_splits_per_img"}
+    return parts
+
+
 def lfm2_vl(c: Fields, body: Body, text: ModelSpec) -> Parts:
     """LFM2-VL: neighbouring patches side by side, a norm where it is used, two linear layers."""
     parts = Parts("model.multi_modal_projector.")
@@ -143,6 +155,34 @@ def kimi_k25(c: Fields, body: Body, text: ModelSpec) -> Parts:
     norm = c.maybe_size("projection_hidden_size", default=1152)
     parts.add("pre_norm", 1152 if norm is None else norm, bias=True)
     parts.mlp("", wide, wide, text.hidden, names=("proj.0", "proj.2"))
+    return parts
+
+
+def hunyuan_vl(c: Fields, body: Body, text: ModelSpec) -> Parts:
+    """Hunyuan VL and OCR: two convolutions over neighbouring patches, a matrix between two norms, and four marks."""
+    parts, hidden, out = Parts("model.vision_tower.patch_merger."), body.width, text.hidden
+    v = c.nested("vision_config")
+    side = v.size("spatial_merge_size", default=2, most=1024)
+    v.read |= {"text_hidden_size", "out_hidden_size", "interpolate_mode", "img_max_token_num", "min_image_size"}
+    parts.parameter("image_newline", 4 * hidden)
+    for mark in ("begin", "end", "sep"):
+        parts.parameter(f"image_{mark}", out)
+    parts.add("proj_conv", 2 * hidden, hidden, side, side, bias=True)
+    parts.add("proj_out", 4 * hidden, 2 * hidden, 1, 1, bias=True)
+    parts.add("mlp", out, 4 * hidden, bias=True)
+    parts.add("before_rms", hidden)
+    parts.add("after_rms", out)
+    c.read |= {"im_start_id", "im_end_id", "im_newline_id"}
+    return parts
+
+
+def kimi_vl(c: Fields, body: Body, text: ModelSpec) -> Parts:
+    """Kimi-VL: a norm, neighbouring patches side by side, two linear layers."""
+    parts = Parts("multi_modal_projector.")
+    wide = body.width * window_of(c.nested("vision_config"), "merge_kernel_size")
+    parts.add("pre_norm", body.width, bias=True)
+    parts.mlp("", wide, wide, text.hidden, names=LINEARS)
+    c.read |= {"media_placeholder_token_id"}
     return parts
 
 
@@ -199,6 +239,17 @@ def step3p7(c: Fields, body: Body, text: ModelSpec) -> Parts:
     """Step 3.7: one linear layer."""
     parts = Parts("")
     parts.add("multi_modal_projector", text.hidden, body.width, bias=c.flag("projector_bias", False))
+    return parts
+
+
+def step3(c: Fields, body: Body, text: ModelSpec) -> Parts:
+    """Step 3: two convolutions that halve the sides, and one linear layer."""
+    parts = Parts("")
+    wide = c.nested("vision_config").size("output_hidden_size", default=4096)
+    parts.add("vit_downsampler", wide, body.hidden, 2, 2, bias=True)
+    parts.add("vit_downsampler2", 2 * wide, wide, 3, 3, bias=True)
+    parts.add("vit_large_projector", text.hidden, 2 * wide, bias=c.flag("projector_bias", False))
+    c.read |= {"understand_projector_stride", "image_token_len", "patch_token_len"}
     return parts
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.models.readers.towers.encoder import Encoder
+from narrows.models.readers.towers.table_more import MORE
 
 _NO_IMAGE = ("", 0)
 _DEPTH: dict[str, Any] = {"layers": ("depth", 32), "heads": ("num_heads", 16), "channels": ("in_channels", 3)}
@@ -153,22 +154,6 @@ ENCODERS: dict[str, Encoder] = {
         mlp_bias=("attention_bias", True),
         qk_norms=("attn.q_norm", "attn.k_norm"),
         head_norms=True,
-    ),
-    "kimi_k25_vision": Encoder(
-        hidden=("hidden_size", 1152),
-        layers=("num_hidden_layers", 27),
-        heads=("num_attention_heads", 16),
-        inner=("intermediate_size", 4304),
-        channels=("", 3),
-        patch=("patch_size", 14),
-        image=_NO_IMAGE,
-        patches="patch_embed.proj",
-        position="",
-        post_norm="encoder.final_layernorm",
-        layer="encoder.blocks.{}.",
-        norms=("norm0", "norm1"),
-        attention=("wqkv", "wo"),
-        mlp=("mlp.fc0", "mlp.fc1"),
     ),
     "paddleocr_vl_vision": Encoder(
         inside="vision_model.",
@@ -357,6 +342,7 @@ ENCODERS: dict[str, Encoder] = {
         post_norm="",
     ),
 }
+ENCODERS |= MORE
 for _one in ("minicpmv4_7_vision", "minicpm_ocr_vision"):
     ENCODERS[_one] = ENCODERS["minicpmv4_6_vision"]
 ENCODERS["glm4v_moe_vision"] = ENCODERS["glm4v_vision"]
