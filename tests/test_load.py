@@ -12,8 +12,9 @@ import pytest
 from narrows.answers.load import load
 from narrows.loading.path import Limit
 from narrows.report import charts
+from narrows.report.console import to_text
 from narrows.report.i18n import LANGUAGES, use_language
-from narrows.report.load import limit_name, stage_name
+from narrows.report.load import limit_name, load_report, stage_name
 from narrows.report.load_chart import load_chart
 from narrows.report.render import answer_html, answer_text
 from narrows.text import BadInput
@@ -81,6 +82,16 @@ def test_weights_in_host_memory_would_cost_half_a_second_a_pass() -> None:
     assert found.from_device_memory.value == pytest.approx(0.0156, abs=0.0001)
     assert found.slowdown == pytest.approx(35, abs=1)
     assert found.per_layer.value * 32 == pytest.approx(found.per_request.value)
+
+
+def test_only_a_pass_that_touches_all_experts_moves_all_weights() -> None:
+    sparse, dense = (
+        " ".join(to_text(load_report(load(model, "h200-sxm", source="nvme"))).split())
+        for model in ("gpt-oss-20b", "qwen3-8b")
+    )
+    assert "a pass that touches all experts" in sparse
+    assert "every pass would move" not in sparse
+    assert "every pass would move" in dense
 
 
 def test_a_device_that_shares_the_hosts_memory_has_no_link() -> None:

@@ -48,6 +48,7 @@ from narrows.roofline.step_time import StepTime
 from narrows.step import Batch, Gemm, plan_of
 from narrows.text import BadInput, Text
 from narrows.units import GIB, KIB, MIB
+from narrows.units import bandwidth as told
 
 from .conftest import Cli
 
@@ -231,6 +232,19 @@ def test_caches_show_and_the_fastest_kernel_is_kept() -> None:
     assert read[128 * MIB].bandwidth.value == pytest.approx(BANDWIDTH, rel=0.01)
     assert {one.kernel for one in read.values()} == {"sum"}
     assert {one.operation for one in found if one.working_set == 128 * MIB} == {"read", "copy", "add"}
+
+
+def test_on_one_processor_every_bandwidth_is_in_the_table_and_none_beside_it() -> None:
+    several = measured()
+    alone = msgspec.structs.replace(
+        several,
+        cores=1,
+        bandwidths=tuple(msgspec.structs.replace(one, threads=1) for one in several.bandwidths if one.threads != 1),
+    )
+    text = " ".join(answer_text(alone).split())
+    assert "one thread copies" not in text
+    assert "on one core;" in text
+    assert all(told(one.bandwidth.value) in text for one in alone.bandwidths)
 
 
 def test_first_touch_is_a_rate() -> None:

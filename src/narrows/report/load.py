@@ -179,10 +179,20 @@ def _host_memory(answer: Load) -> list[Part]:
     found = answer.host_memory
     if found is None:
         return []
-    text = _(
-        "If the weights stayed in host memory, every pass would move {size} to each device at {rate}: {request} for "
-        "the first token of a request and for each one after it, {layer} a layer, against {here} from the device's own "
-        "memory: {times} × as long."
+    # few tokens touch a part of the experts alone
+    sparse = answer.model.active_parameters < answer.model.unique_parameters
+    text = (
+        _(
+            "If the weights stayed in host memory, a pass that touches all experts, as a prompt does, would move "
+            "{size} to each device at {rate}: {request}, {layer} a layer, against {here} from the device's own memory: "
+            "{times} × as long. Few tokens touch fewer experts, here as there."
+        )
+        if sparse
+        else _(
+            "If the weights stayed in host memory, every pass would move {size} to each device at {rate}: {request} "
+            "for the first token of a request and for each one after it, {layer} a layer, against {here} from the "
+            "device's own memory: {times} × as long."
+        )
     )
     return [
         Paragraph(

@@ -113,7 +113,8 @@ def _memory(answer: MachineMeasured) -> Table:
     columns = [Column(_("working set"))]
     for name in names:
         columns += [Column(word(name), "right"), Column(_("spread"), "right")]
-    by = {(one.working_set, one.operation): one for one in answer.bandwidths if one.threads != 1}
+    # where there is one processor only, all is one thread's
+    by = {(one.working_set, one.operation): one for one in answer.bandwidths if one.threads != 1 or answer.cores == 1}
     rows = []
     for size in sorted({one.working_set for one in by.values()}):
         cells = [binary(size, 0)]
@@ -131,7 +132,7 @@ def _small(answer: MachineMeasured) -> list[Part]:
         )
     ]
     for one in answer.bandwidths:
-        if one.threads == 1:
+        if one.threads == 1 and answer.cores > 1:
             lines.append(
                 _("one thread copies {rate} ({size} read and written)").format(
                     rate=bandwidth(one.bandwidth.value), size=binary(one.working_set, 0)
@@ -220,11 +221,20 @@ def _surroundings(answer: MachineMeasured) -> str:
     def share(value: float | None) -> str:
         return "–" if value is None else f"{100 * value:.1f} %"
 
-    return _(
-        "measured in {seconds} with {libraries} on {cores} cores; others took {others} of the processors, the "
-        "hypervisor {stolen}; waiting for a processor {waiting}, load {load}; repeats differ by {spread}; {free} of "
-        "{memory} free"
-    ).format(
+    text = (
+        _(
+            "measured in {seconds} with {libraries} on one core; others took {others} of the processors, the "
+            "hypervisor {stolen}; waiting for a processor {waiting}, load {load}; repeats differ by {spread}; {free} "
+            "of {memory} free"
+        )
+        if answer.cores == 1
+        else _(
+            "measured in {seconds} with {libraries} on {cores} cores; others took {others} of the processors, the "
+            "hypervisor {stolen}; waiting for a processor {waiting}, load {load}; repeats differ by {spread}; {free} "
+            "of {memory} free"
+        )
+    )
+    return text.format(
         seconds=seconds(answer.seconds),
         libraries=", ".join(answer.libraries),
         cores=answer.cores,
