@@ -46,6 +46,13 @@ _HYPER = {
     },
 }
 
+_STREAMS = {
+    "norm": "hc_norm",
+    "down": "input_mix_weight_down",
+    "up": "input_mix_weight_up",
+    "inject": "block_inject_weight",
+}
+
 CHANGES: dict[str, dict[str, str]] = {
     "exaone": _exaone(),
     "hyperclovax": _norms("post_norm1", "post_norm2"),
@@ -100,6 +107,31 @@ CHANGES: dict[str, dict[str, str]] = {
         **{f"branch.lambda_{i}": f"{_LAYER}lambda_{i}" for i in (1, 2)},
         **{f"mlp.{k}_scale": f"{_LAYER}mlp.suv_{k}" for k in ("gate", "up")},
         "after.logit_scale": "lm_head.logit_scale",
+    },
+    "qwen4_exp": {
+        **{
+            f"delta.{role}": f"{_LAYER}linear_attn.{name}"
+            for role, name in {
+                **{k: f"in_proj_{k}.weight" for k in ("qkv", "z", "b", "a")},
+                **{"conv": "conv1d.weight", "dt_bias": "dt_bias", "a_log": "A_log"},
+                **{"norm": "norm.weight", "out": "out_proj.weight"},
+            }.items()
+        },
+        **{f"attention.index_{k}": f"{_LAYER}self_attn.indexer.index_qk_proj.weight" for k in "qk"},
+        **{f"attention.index_{k}_norm": f"{_LAYER}self_attn.indexer.{k}_layernorm.weight" for k in "qk"},
+        **{
+            f"hyper.{side}.{role}": f"{_LAYER}{part}_hyper_connection.{name}.weight"
+            for side, part in (("attention", "attn"), ("mlp", "mlp"))
+            for role, name in _STREAMS.items()
+        },
+        **{f"after.hyper.{role}": f"model.hyper_connection_mixer.{name}.weight" for role, name in _STREAMS.items()},
+        "ngram.table": f"{_LAYER}ple.ple_embedding.ngram_embedding.weight",
+        "ngram.multipliers": f"{_LAYER}ple.ple_embedding.layer_multipliers",
+        "ngram.sizes": f"{_LAYER}ple.ple_embedding.ngram_heads_vocab_sizes",
+        "ngram.offsets": f"{_LAYER}ple.ple_embedding.ngram_heads_offsets",
+        "ngram.conv": f"{_LAYER}ple.conv1d.weight",
+        **{f"ngram.{k}": f"{_LAYER}ple.{k}_proj.weight" for k in ("key", "value")},
+        **{f"ngram.norm_{k}": f"{_LAYER}ple.norm_{k}.weight" for k in ("key", "query", "conv")},
     },
     "gemma3n": {
         "per_layer.gate": f"{_LAYER}per_layer_input_gate.weight",

@@ -58,6 +58,8 @@ _MODULES = {
     **dict.fromkeys(("kimi_linear", "minimax", "lfm2", "lfm2_moe"), "linear"),
     "gemma4": "gemma4",
     "gemma4_text": "gemma4",
+    "qwen4_exp": "qwen4_exp",
+    "qwen4_exp_text": "qwen4_exp",
     "llama4": "llama4",
     "llama4_text": "llama4",
     "mistral3": "mistral3",
