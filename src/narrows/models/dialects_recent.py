@@ -156,6 +156,26 @@ CHANGES: dict[str, dict[str, str]] = {
 
 HEAD_GATE = {"mla.head_gate": f"{_LAYER}self_attn.g_proj.weight"}
 LATENT_CHANGES: dict[str, dict[str, str]] = {
+    "glm5_next": {
+        **{f"delta.{k}": f"{_LAYER}self_attn.{k}_proj.weight" for k in "qkvb"},
+        **{f"delta.conv_{k}": f"{_LAYER}self_attn.conv1d.weight" for k in "qkv"},
+        **{f"delta.g_{way}": f"{_LAYER}self_attn.g_{k}_proj.weight" for way, k in (("down", "a"), ("up", "b"))},
+        **{
+            f"delta.f_{way}": f"{_LAYER}self_attn.forget_gate.f_{k}_proj.weight"
+            for way, k in (("down", "a"), ("up", "b"))
+        },
+        "delta.dt_bias": f"{_LAYER}self_attn.forget_gate.dt_bias",
+        "delta.a_log": f"{_LAYER}self_attn.forget_gate.A_log",
+        "delta.norm": f"{_LAYER}self_attn.o_norm.weight",
+        "delta.out": f"{_LAYER}self_attn.o_proj.weight",
+        "mla.index_pool.position": f"{_LAYER}self_attn.indexer.index_kpool_compress_ape",
+        "mla.index_pool.gate": f"{_LAYER}self_attn.indexer.index_kpool_compress_gate",
+        **{
+            f"hyper.{side}.{role}": f"{_LAYER}{part}_hc.{name}"
+            for side, part in (("attention", "attn"), ("mlp", "ffn"))
+            for role, name in (("map", "fn"), ("base", "base"), ("scale", "scale"))
+        },
+    },
     "axk1": _norms("post_mlp_layernorm"),
     "axk2": {
         "mla.q_gate": f"{_LAYER}self_attn.q_b_proj.weight",
