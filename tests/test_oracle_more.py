@@ -214,7 +214,7 @@ def test_qwen4s_tables_have_prime_numbers_of_rows_that_no_two_heads_share() -> N
         for tensor in layer.tensors()
         if tensor.role == "ngram.table"
     ]
-    # two orders of n-grams with two heads each: 101, 103, 107, 109, then 113, 127, 131, 137; padded to a multiple of 128
+    # two orders of n-grams with two heads each: 101, 103, 107, 109, then 113, 127, 131, 137; padded to 128
     assert tables == [512, 512]
 
 
