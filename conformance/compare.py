@@ -106,6 +106,8 @@ def exception_of(family: str, config: Values) -> str:
         return "transformers repeats every group's keys and values before it caches them; engines cache them once"
     if family == "qwen3_vl_moe" and config["text_config"].get("sliding_window"):
         return "transformers cuts the cache at a window that its masks, and its own files, do not have"
+    if family in ("qwen4_exp", "qwen4_exp_text"):
+        return "transformers keeps the three coordinates of every position in its cache; engines compute them"
     if family == "minimax" and config.get("sliding_window"):
         return "transformers masks beyond the window, yet its cache keeps all tokens"
     return ""

@@ -43,6 +43,7 @@ STATE = "transformers reads the state out by products; narrows counts them as a 
 EXCEPTIONS = {
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe"), CHUNKED),
     **dict.fromkeys(("olmo_hybrid", "bailing_hybrid", "kimi_linear", "minimax", "lara_mini", "minicpmv4_6"), CHUNKED),
+    **dict.fromkeys(("qwen4_exp", "qwen4_exp_text", "minicpmv4_7", "minicpm_ocr"), CHUNKED),
     **dict.fromkeys(("mamba2", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h", "zamba2", "xlstm"), CHUNKED),
     "longcat_flash": "how many of the chosen experts do nothing depends on the tokens",
     "cpmant": "learned tokens go before every prompt and through all layers",

@@ -203,3 +203,22 @@ def test_step3_has_the_parameters_of_its_published_file_and_keeps_one_head_of_ke
     # the total that the published files' headers count
     assert spec.unique_parameters() == 320_969_912_832
     assert spec.cache_elements(1) == 61 * 2 * 256
+
+
+def test_qwen4s_tables_have_prime_numbers_of_rows_that_no_two_heads_share() -> None:
+    config = next(row["config"] for row in ROWS if row["family"] == "qwen4_exp_text" and not row["draw"])
+    made = {**config, "ngram_vocab_size_base": 100, "heads_per_ngram": 2, "ple_layer_ids": [1, 3]}
+    tables = [
+        tensor.shape[0]
+        for layer in read_config(made, name="qwen4").each_layer
+        for tensor in layer.tensors()
+        if tensor.role == "ngram.table"
+    ]
+    # two orders of n-grams with two heads each: 101, 103, 107, 109, then 113, 127, 131, 137; padded to 128
+    assert tables == [512, 512]
+
+
+def test_a_table_of_n_grams_beside_attention_is_refused() -> None:
+    config = next(row["config"] for row in ROWS if row["family"] == "qwen4_exp_text" and not row["draw"])
+    with pytest.raises(BadInput, match="ple_layer_ids"):
+        read_config({**config, "ple_layer_ids": [4]}, name="qwen4")

@@ -659,7 +659,7 @@ def test_deepseek_ocr_has_as_many_elements_as_its_published_file() -> None:
 
 def test_other_models_of_the_same_model_type_are_refused() -> None:
     encoder = {"width": {"qwen2-0-5b": {"dim": 896}, "sam_vit_b": {}}}
-    with pytest.raises(BadInput, match="narrows reads DeepSeek-OCR"):
+    with pytest.raises(BadInput, match="narrows reads DeepSeek-VL2, and DeepSeek-OCR"):
         read({**DEEPSEEK_OCR, "vision_config": encoder})
 
 

@@ -214,6 +214,8 @@ def _unpaged(mixer: Mixer, family: str) -> Text | None:
         return Text("the cache of {family}", family=family)
     if isinstance(mixer, Looped):
         return Text("layers that run several times for a token")
+    if isinstance(mixer, LatentAttention) and mixer.index_pool:
+        return Text("the cache of {family}", family=family)
     if isinstance(mixer, LatentAttention) and mixer.window is not None:
         return Text("latent attention over a window")
     if isinstance(mixer, Attention) and mixer.prompt:

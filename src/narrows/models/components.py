@@ -18,6 +18,7 @@ def component_of(role: str) -> str:
         "lightning": "linear attention",
         "conv": "short convolution",
         "per_layer": "per-layer input",
+        "ngram": "per-layer input",
         "latent": "experts",
         "cross": "cross-attention",
         "lru": "recurrence",

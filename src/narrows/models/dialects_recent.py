@@ -46,6 +46,13 @@ _HYPER = {
     },
 }
 
+_STREAMS = {
+    "norm": "hc_norm",
+    "down": "input_mix_weight_down",
+    "up": "input_mix_weight_up",
+    "inject": "block_inject_weight",
+}
+
 CHANGES: dict[str, dict[str, str]] = {
     "exaone": _exaone(),
     "hyperclovax": _norms("post_norm1", "post_norm2"),
@@ -101,6 +108,31 @@ CHANGES: dict[str, dict[str, str]] = {
         **{f"mlp.{k}_scale": f"{_LAYER}mlp.suv_{k}" for k in ("gate", "up")},
         "after.logit_scale": "lm_head.logit_scale",
     },
+    "qwen4_exp": {
+        **{
+            f"delta.{role}": f"{_LAYER}linear_attn.{name}"
+            for role, name in {
+                **{k: f"in_proj_{k}.weight" for k in ("qkv", "z", "b", "a")},
+                **{"conv": "conv1d.weight", "dt_bias": "dt_bias", "a_log": "A_log"},
+                **{"norm": "norm.weight", "out": "out_proj.weight"},
+            }.items()
+        },
+        **{f"attention.index_{k}": f"{_LAYER}self_attn.indexer.index_qk_proj.weight" for k in "qk"},
+        **{f"attention.index_{k}_norm": f"{_LAYER}self_attn.indexer.{k}_layernorm.weight" for k in "qk"},
+        **{
+            f"hyper.{side}.{role}": f"{_LAYER}{part}_hyper_connection.{name}.weight"
+            for side, part in (("attention", "attn"), ("mlp", "mlp"))
+            for role, name in _STREAMS.items()
+        },
+        **{f"after.hyper.{role}": f"model.hyper_connection_mixer.{name}.weight" for role, name in _STREAMS.items()},
+        "ngram.table": f"{_LAYER}ple.ple_embedding.ngram_embedding.weight",
+        "ngram.multipliers": f"{_LAYER}ple.ple_embedding.layer_multipliers",
+        "ngram.sizes": f"{_LAYER}ple.ple_embedding.ngram_heads_vocab_sizes",
+        "ngram.offsets": f"{_LAYER}ple.ple_embedding.ngram_heads_offsets",
+        "ngram.conv": f"{_LAYER}ple.conv1d.weight",
+        **{f"ngram.{k}": f"{_LAYER}ple.{k}_proj.weight" for k in ("key", "value")},
+        **{f"ngram.norm_{k}": f"{_LAYER}ple.norm_{k}.weight" for k in ("key", "query", "conv")},
+    },
     "gemma3n": {
         "per_layer.gate": f"{_LAYER}per_layer_input_gate.weight",
         "per_layer.projection": f"{_LAYER}per_layer_projection.weight",
@@ -124,6 +156,26 @@ CHANGES: dict[str, dict[str, str]] = {
 
 HEAD_GATE = {"mla.head_gate": f"{_LAYER}self_attn.g_proj.weight"}
 LATENT_CHANGES: dict[str, dict[str, str]] = {
+    "glm5_next": {
+        **{f"delta.{k}": f"{_LAYER}self_attn.{k}_proj.weight" for k in "qkvb"},
+        **{f"delta.conv_{k}": f"{_LAYER}self_attn.conv1d.weight" for k in "qkv"},
+        **{f"delta.g_{way}": f"{_LAYER}self_attn.g_{k}_proj.weight" for way, k in (("down", "a"), ("up", "b"))},
+        **{
+            f"delta.f_{way}": f"{_LAYER}self_attn.forget_gate.f_{k}_proj.weight"
+            for way, k in (("down", "a"), ("up", "b"))
+        },
+        "delta.dt_bias": f"{_LAYER}self_attn.forget_gate.dt_bias",
+        "delta.a_log": f"{_LAYER}self_attn.forget_gate.A_log",
+        "delta.norm": f"{_LAYER}self_attn.o_norm.weight",
+        "delta.out": f"{_LAYER}self_attn.o_proj.weight",
+        "mla.index_pool.position": f"{_LAYER}self_attn.indexer.index_kpool_compress_ape",
+        "mla.index_pool.gate": f"{_LAYER}self_attn.indexer.index_kpool_compress_gate",
+        **{
+            f"hyper.{side}.{role}": f"{_LAYER}{part}_hc.{name}"
+            for side, part in (("attention", "attn"), ("mlp", "ffn"))
+            for role, name in (("map", "fn"), ("base", "base"), ("scale", "scale"))
+        },
+    },
     "axk1": _norms("post_mlp_layernorm"),
     "axk2": {
         "mla.q_gate": f"{_LAYER}self_attn.q_b_proj.weight",

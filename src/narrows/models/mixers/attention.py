@@ -142,9 +142,10 @@ class LatentAttention(Stateless, frozen=True, tag="mla"):
     q_rank: rank of the query compression (None: a plain projection). nope, rope: rotary-free and rotary parts of the
     query/key head; value: head dim of the values. index_heads, index_dim: a sparse indexer that picks the tokens to
     attend to and caches one more key per token (DeepSeek-V3.2; 0: none). index_top_k: how many of them, picked by this
-    layer's indexer or an earlier one's (0: all). window: tokens a query can see, itself
-    included (None: all). query_gate: the query's up-projection reads the compressed query with its norm and without,
-    and makes a gate of the values as well (A.X K2). beside: tensors that only some have (sinks, a gate).
+    layer's indexer or an earlier one's (0: all). window: tokens a query can see, itself included (None: all).
+    query_gate: the query's up-projection reads the compressed query with its norm and without, and makes a gate of the
+    values as well (A.X K2). index_pool: tokens that the indexer weighs together; beside its key it keeps the weights of
+    each, and a mark (GLM-5.3 Flash; 0: it picks tokens one by one). beside: tensors that only some have (sinks, gates).
     """
 
     hidden: int
@@ -161,6 +162,7 @@ class LatentAttention(Stateless, frozen=True, tag="mla"):
     query_gate: bool = False
     beside: tuple[Tensor, ...] = ()
     index_top_k: int = 0
+    index_pool: int = 0
 
     def tensors(self) -> list[Tensor]:
         """The down-projections are whole on every rank; heads are shared out."""
@@ -191,7 +193,12 @@ class LatentAttention(Stateless, frozen=True, tag="mla"):
         """Whole on every rank: each picks tokens for all heads."""
         if not self.index_heads:
             return []
+        pool = (
+            Tensor("mla.index_pool.position", (self.index_pool, self.index_dim), "vector"),
+            Tensor("mla.index_pool.gate", (self.index_dim, self.hidden), "plain"),
+        )
         return [
+            *(pool if self.index_pool else ()),
             *linear("mla.index_q", self.index_heads * self.index_dim, self.q_rank or self.hidden),
             *linear("mla.index_k", self.index_dim, self.hidden),
             Tensor("mla.index_norm", (self.index_dim,), "vector"),
@@ -201,5 +208,8 @@ class LatentAttention(Stateless, frozen=True, tag="mla"):
 
     def cache(self) -> list[CacheRow]:
         """The latent, the rotary key and the indexer's key, once for all heads."""
-        rows = [CacheRow("latent", 1, self.kv_rank, self.window), CacheRow("rotary key", 1, self.rope, self.window)]
-        return [*rows, CacheRow(INDEX_KEY, 1, self.index_dim)] if self.index_heads else rows
+        rows = [CacheRow("latent", 1, self.kv_rank, self.window)]
+        if self.rope:
+            rows.append(CacheRow("rotary key", 1, self.rope, self.window))
+        kept = 2 * self.index_dim + 1 if self.index_pool else self.index_dim
+        return [*rows, CacheRow(INDEX_KEY, 1, kept)] if self.index_heads else rows

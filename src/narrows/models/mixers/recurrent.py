@@ -62,6 +62,7 @@ class GatedDeltaNet(Stateless, frozen=True, tag="gated_delta_net"):
 
     fused: q, k, v and gate stand in one tensor, the two per-head gates in another (Qwen3-Next). apart: q, k and v
     each in one of their own (OLMo Hybrid). state_format: what the file asks servers to keep the recurrent state in.
+    further: state that the layer keeps beside (the convolution over n-grams of Qwen 4).
     """
 
     hidden: int
@@ -73,6 +74,7 @@ class GatedDeltaNet(Stateless, frozen=True, tag="gated_delta_net"):
     fused: bool = True
     state_format: str | None = None
     apart: bool = False
+    further: tuple[StateRow, ...] = ()
 
     @property
     def _channels(self) -> int:
@@ -107,6 +109,7 @@ class GatedDeltaNet(Stateless, frozen=True, tag="gated_delta_net"):
                 "float32",
                 asked=self.state_format,
             ),
+            *self.further,
         ]
 
 

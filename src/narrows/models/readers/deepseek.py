@@ -41,7 +41,7 @@ def latent_attention(c: Fields, ranks: Ranks = _DEEPSEEK) -> LatentAttention:
         c.maybe_size("q_lora_rank", default=ranks.query),
         c.size("kv_lora_rank", default=ranks.latent),
         c.size("qk_nope_head_dim", default=ranks.nope),
-        c.size("qk_rope_head_dim", default=ranks.rope),
+        c.size("qk_rope_head_dim", default=ranks.rope, least=0),
         c.size("v_head_dim", default=ranks.value),
         bias=c.flag("attention_bias", False),
         index_heads=c.size("index_n_heads", default=heads) if heads else 0,
@@ -138,13 +138,13 @@ def read_glm_moe_dsa(c: Fields) -> ModelSpec:
     indexing = latent_attention(c, Ranks(2048, nope=192, value=256, index=(32, 128)))
     sharing = msgspec.structs.replace(indexing, index_heads=0, index_dim=0)
     spec = _sparse(c, "glm_moe_dsa", indexing, _Experts(3, 256, 8, 1), own_vocab=False)
-    full = _indexers(c, spec.layers)
+    full = indexers(c, spec.layers)
     parts = [layer.feed_forward for layer in spec.each_layer]
     groups = stack([indexing if own else sharing for own in full], parts, PRE_NORMS)
     return msgspec.structs.replace(spec, groups=groups)
 
 
-def _indexers(c: Fields, layers: int) -> list[bool]:
+def indexers(c: Fields, layers: int) -> list[bool]:
     """Which layers run an indexer of their own (transformers' GlmMoeDsaConfig)."""
     kinds = c.kinds("indexer_types", layers, ("full", "shared"))
     if kinds is None:

@@ -135,6 +135,13 @@ FAMILIES: dict[str, Family] = {
     "cohere2_vision": Family(
         text="cohere2", vision="siglip_vision_model", tied_default=True, project=projectors.cohere2_vision
     ),
+    "glm5_next": Family(
+        text="glm5_next_text",
+        vision="glm5_next_vision",
+        at=("model.visual.",),
+        names="model.language_model",
+        project=projectors.nothing,
+    ),
     "aya_vision": Family(
         text="cohere2", vision="siglip_vision_model", tied_default=True, project=projectors.aya_vision
     ),

@@ -49,6 +49,9 @@ TEXTS: dict[str, Decoder] = {
     "phi3": Decoder("phi3", _sizes(32064, 3072, 8192, 32, 32, None, 4096)),
     "cohere2": Decoder("cohere2", _sizes(256000, 8192, 22528, 40, 64, None, 8192)),
     "hunyuan_vl_text": Decoder("hunyuan_v1_dense", _sizes(290943, 4096, 11008, 32, 32, None, 2048)),
+    "glm5_next_text": Decoder(
+        "glm5_next_text", _sizes(154880, 4096, 12288, 45, 64, None, 1048576, moe_intermediate_size=2048)
+    ),
     "exaone4": Decoder("exaone4", _sizes(102400, 4096, 16384, 32, 32, 32, 2048)),
     "exaone4_5_text": Decoder("exaone4", _sizes(102400, 4096, 16384, 32, 32, 32, 2048)),
     "lfm2": Decoder("lfm2", _sizes(65536, 2560, 12288, 32, 32, 8, 128000)),
