@@ -366,3 +366,8 @@ def test_odd_metadata_is_read_or_refused_and_never_changes_the_bytes(tmp_path: P
                 assert "\n" not in str(refused)
             else:
                 assert found.checkpoint_bytes() == size, (key, odd)
+
+
+def test_a_family_to_assume_is_refused_for_a_file_that_names_its_own(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--assume is of configs"):
+        load_model(str(tmp_path / "x.gguf"), assume="llama")

@@ -213,13 +213,6 @@ def _recognised(seen: Observation, log: str | BinaryIO, engine: str | None) -> N
             "line on, or say which engine it is with --engine",
             path=name,
         )
-    if engine is not None and seen.engine is not None and find_engine(engine).name != seen.engine:
-        raise BadInput(
-            "--engine is {engine}, and {path} is a log of {found}; leave --engine out",
-            engine=engine[:40],
-            path=name,
-            found=seen.engine,
-        )
 
 
 def _about_the_log(seen: Observation, starts: int, number: int) -> tuple[Note, ...]:

@@ -218,7 +218,7 @@ def fit(
     pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
-        said = {**pasted_options(pasted, notes, warnings), **said}
+        said = {**pasted_options(pasted, said.get("engine"), notes, warnings), **said}
     wanted = {**asked, **said}
     batch = wanted["batch"]
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from narrows.answers.base import command_line
+from narrows.answers.first import core_warnings
 from narrows.answers.model import model_facts
 from narrows.answers.pasted import pasted_options, read_pasted
 from narrows.answers.roofline.bounds import bounds_of
@@ -49,6 +50,7 @@ _DEPLOY = {
     "enforce_eager": "enforce_eager",
     "quantization": "quantization",
     "device_memory": "memory",
+    "engine_core": "engine_core",
 }
 """Parameters of `deploy` → options of `roofline`."""
 
@@ -136,9 +138,10 @@ def roofline(
     pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
         model = pasted.model
-        options = {name: value for name, value in pasted_options(pasted, notes, notes).items() if name in asked}
+        options = pasted_options(pasted, said.get("engine"), notes, notes)
+        options = {name: value for name, value in options.items() if name in asked}
         said = {**options, **said}
-    wanted = {**asked, **said}
+    wanted = {"engine_core": pasted and pasted.options.get("engine_core"), **asked, **said}
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=assume, progress=progress)
     if wanted["quantization"] is not None and named_scheme(wanted["quantization"]) is not None:
         spec = stored_as_named(spec, wanted["quantization"])
@@ -168,7 +171,11 @@ def roofline(
         **{name: getattr(found[0], name) for name in Bounds.__struct_fields__},
         others=tuple(found[1:]),
         generations=walls,
-        cautions=(*_unsized(devices, wanted["memory"]), *cautions(spec, [ask.deployment for ask in asks])),
+        cautions=(
+            *core_warnings(first.deployment.engine, wanted["engine_core"]),
+            *_unsized(devices, wanted["memory"]),
+            *cautions(spec, [ask.deployment for ask in asks]),
+        ),
         assumptions=_assumptions(spec, asks, notes),
         sources=_sources(spec, asks, found),
     )
