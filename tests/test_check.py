@@ -206,6 +206,25 @@ def test_a_log_that_ends_too_early_says_so() -> None:
     assert check_report(answer)
 
 
+@pytest.mark.parametrize("digits", ["²", "٣", "9" * 5000, "nan", "inf", "1e400", "-1", ""])
+def test_a_number_that_is_none_stops_nothing(digits: str) -> None:
+    for path in REAL:
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+        for every in (1, 3, 7):
+            # in the arguments all numbers at once, of the rest each so many lines
+            spoilt = [
+                re.sub(r"(?<![\d.])\d+(?:\.\d+)?(?![\d.])", digits, line) if "args" in line or not at % every else line
+                for at, line in enumerate(lines)
+            ]
+            with contextlib.suppress(BadInput):
+                check(io.BytesIO("".join(spoilt).encode()))
+
+
+def test_an_address_is_told_from_a_file() -> None:
+    with pytest.raises(BadInput, match="is an address, and only logs are read"):
+        check("http://localhost:8000/metrics")
+
+
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
 def test_mutated_logs_are_answered_or_refused(path: Path) -> None:
     dice = random.Random(path.name)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from narrows.answers.fit import fit
 from narrows.answers.load import load
 from narrows.answers.models import model
+from narrows.answers.roofline import roofline
 from narrows.engines.beginnings import looks_like_command
 from narrows.engines.command import read_command
 from narrows.text import BadInput
@@ -222,6 +223,7 @@ def test_hostile_commands_end_soon(part: str) -> None:
         "vllm serve m –tp 2",
         "vllm serve m —max-model-len 4096",
         "vllm serve m & vllm serve n",
+        "vllm serve m --model n",
         "vllm serve m -tp 1.5",
         "vllm serve m -pp 0",
         "vllm serve m --max-model-len " + "9" * 400,
@@ -262,6 +264,20 @@ def test_a_command_without_a_model_is_told_that_it_names_none(text: str) -> None
 def test_a_command_that_starts_no_engine_is_not_taken_for_a_model(text: str) -> None:
     with pytest.raises(BadInput, match="not a start command"):
         fit(text, "l40s")
+
+
+@pytest.mark.parametrize(
+    ("text", "engine"),
+    [
+        ("vllm serve llama-2-7b", "sglang"),
+        ("vllm serve llama-2-7b", "llama.cpp"),
+        ("sglang serve --model-path llama-2-7b", "vllm==0.9"),
+    ],
+)
+def test_another_engine_than_the_commands_is_refused(text: str, engine: str) -> None:
+    for question in (fit, roofline):
+        with pytest.raises(BadInput, match="does not read its flags"):
+            question(text, "l40s", engine=engine)
 
 
 def test_questions_about_a_model_alone_say_so_where_a_command_is_given() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from narrows.answers.fit import fit
+from narrows.answers.roofline import roofline
 from narrows.deployment import Deployment, deploy
 from narrows.diagnosis.deployed import deployed
 from narrows.hardware import find_accelerator
@@ -85,6 +86,8 @@ def test_a_core_that_the_version_has_not_is_not_taken_without_a_word(
     warnings = [str(one) for one in fit(command, "l40s", engine=f"vllm=={version}").warnings]
     assert [one for one in warnings if "VLLM_USE_V1" in one and told is not None and told in one] or not told
     assert bool(warnings) == bool(told)
+    cautions = [str(one) for one in roofline(command, "l40s", engine=f"vllm=={version}").cautions]
+    assert [one for one in cautions if "VLLM_USE_V1" in one] == warnings
 
 
 def test_the_older_core_profiles_whole_prompts_on_a_turing_device() -> None:

@@ -289,7 +289,7 @@ def test_a_file_under_another_name_is_known_by_its_first_bytes(tmp_path: Path) -
             [W.pair("general.architecture", STRING, "rwkv7")],
             "of the architecture 'rwkv7', which narrows does not read; ",
         ),
-        ([], "of the architecture 'None'"),
+        ([], "does not say general.architecture"),
         ([W.pair("general.architecture", STRING, "llama")], "does not say llama.block_count"),
         (
             [W.pair("general.architecture", STRING, "llama"), W.pair("llama.block_count", U32, 9999)],
@@ -366,3 +366,8 @@ def test_odd_metadata_is_read_or_refused_and_never_changes_the_bytes(tmp_path: P
                 assert "\n" not in str(refused)
             else:
                 assert found.checkpoint_bytes() == size, (key, odd)
+
+
+def test_a_family_to_assume_is_refused_for_a_file_that_names_its_own(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--assume is of configs"):
+        load_model(str(tmp_path / "x.gguf"), assume="llama")

@@ -107,7 +107,7 @@ def size(flag: str, text: str) -> int:
     digits = written.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = _SUFFIXES.get(written[len(digits) :].strip())
     try:
-        value = float(digits) if digits.replace(".", "", 1).isdigit() else -1.0
+        value = float(digits) if digits.replace(".", "", 1).isdecimal() else -1.0
     except ValueError:
         value = -1.0
     # a bare number below 1 MiB is a forgotten unit, and there are no fractions of a byte

@@ -26,6 +26,7 @@ from narrows.diagnosis import (
     time_ledger,
 )
 from narrows.diagnosis.sglang import sglang_beside
+from narrows.engines import find_engine
 from narrows.models import ModelSpec
 from narrows.observe import Evidence, Observation, observe, observe_path
 from narrows.observe.observation import FailureStage, Outcome
@@ -103,7 +104,7 @@ def check(
     seen = found[at]
     _recognised(seen, log, engine)
     if engine is not None and seen.engine is None:
-        seen = msgspec.structs.replace(seen, engine="vllm")
+        seen = msgspec.structs.replace(seen, engine=find_engine(engine).name)
     made = deployed(seen, model=model, gpu=gpu, memory=memory, engine=engine)
     situation = Situation(seen, made, tuple(found[:at]))
     cause, mends = diagnose(situation)

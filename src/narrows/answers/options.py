@@ -99,7 +99,7 @@ def read_model(
     said = said_of(asked)
     pasted = read_pasted(model) if isinstance(model, str) else None
     if pasted is not None:
-        model, said = pasted.model, {**pasted_options(pasted, notes, warnings), **said}
+        model, said = pasted.model, {**pasted_options(pasted, said.get("engine"), notes, warnings), **said}
     spec = model if isinstance(model, ModelSpec) else load_model(model, assume=asked["assume"], progress=progress)
     if pasted is not None:
         said = with_experts_shared(said, spec, notes)

@@ -60,10 +60,19 @@ def refuse_command(text: str, command: str) -> None:
             )
 
 
-def pasted_options(command: EngineCommand, notes: list[Text], warnings: list[Text]) -> dict[str, Any]:
+def pasted_options(
+    command: EngineCommand, engine: str | None, notes: list[Text], warnings: list[Text]
+) -> dict[str, Any]:
     """The options of a pasted command that `fit` has too; what it leaves out is said, in warnings where it changes
-    memory.
+    memory. engine: as asked for beside the command. Raises BadInput where that is another one.
     """
+    if engine is not None and engine.partition("=")[0].strip().lower() != command.engine:
+        raise BadInput(
+            "the command starts {engine}, and --engine is {other}, which does not read its flags; leave --engine out, "
+            "or give the model by itself",
+            engine=command.engine,
+            other=engine[:40],
+        )
     options = dict(command.options)
     if command.unread:
         warnings.append(

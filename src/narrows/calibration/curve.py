@@ -61,7 +61,7 @@ def along(values: Mapping[str, float], x: float, rate: bool = False) -> float:
     A power law between two sizes. Below the least, as at it; beyond the largest, seconds grow as the size does, and
     rates stay.
     """
-    points = sorted((int(name), value) for name, value in values.items() if name.isdigit())
+    points = sorted((int(name), value) for name, value in values.items() if name.isdecimal())
     last, value = points[-1]
     if x > last and not rate:
         return value * x / last

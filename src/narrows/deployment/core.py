@@ -57,7 +57,7 @@ def _why(
     """Why a rule of the engine's list holds here; None where it does not."""
     nvidia = device.vendor == "nvidia"
     major, _, _ = (device.compute_capability or "").partition(".")
-    if rule == "old device" and nvidia and major.isdigit() and int(major) < _LEAST_MAJOR:
+    if rule == "old device" and nvidia and major.isdecimal() and int(major) < _LEAST_MAJOR:
         return Text(
             "{gpu} has compute capability {capability}, and V1 needs 8.0",
             gpu=device.name,

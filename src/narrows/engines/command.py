@@ -191,6 +191,12 @@ def _arguments(before: list[Word], arguments: list[Word], after: list[Word], ver
                 value = following
                 index += 1
             options[flag.option] = _value(flag, name, value)
+    if "model" in options and free and texts[0] == free[0]:
+        raise BadInput(
+            "the command names two models, {first} and --model {second}; name one",
+            first=free[0],
+            second=options["model"],
+        )
     model = options.pop("model", None) or (free.pop(0) if free else None)
     if model is None:
         raise BadInput("the command names no model; it stands after 'vllm serve' or after --model")

@@ -111,7 +111,7 @@ def _values(words: list[str]) -> tuple[dict[str, Any], list[str]]:
             )
         name = _VALUES.get(flag)
         if name is None:
-            if flag.startswith("-") and not flag[1:2].isdigit() and flag != "--swa-full":
+            if flag.startswith("-") and not flag[1:2].isdecimal() and flag != "--swa-full":
                 ignored.append(flag)
             continue
         if not equals:
@@ -130,7 +130,7 @@ def _values(words: list[str]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _count(flag: str, value: str, least: int) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) < 10):
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
         raise BadInput("{flag} is {value}; it must be a whole number", flag=flag, value=value[:40] or "?")
     if int(value) < least:
         raise BadInput("{flag} is {value}; it must be at least {least}", flag=flag, value=value, least=least)
@@ -151,7 +151,7 @@ def all_layers(given: str, layers: int) -> None:
     """Refuse a number of layers on the device (-ngl) that leaves some with the host, and what is no number."""
     if given in ("all", "auto", "-1", "-2"):
         return
-    if not (given.isascii() and given.isdigit()):
+    if not (given.isascii() and given.isdecimal()):
         raise BadInput("-ngl is {given}; it must be a whole number, all or auto", given=given[:40] or "?")
     if int(given[:9]) <= layers:
         raise BadInput(

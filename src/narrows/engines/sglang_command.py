@@ -109,7 +109,7 @@ def _value(flag: str, kind: str, value: str) -> Any:
             raise BadInput("{flag} is '{value}' in the command; it must be a number", flag=flag, value=value[:40])
         return float(value)
     if kind == "count":
-        if not (value.isascii() and value.isdigit() and len(value) < 11):
+        if not (value.isascii() and value.isdecimal() and len(value) < 11):
             raise BadInput("{flag} is {value}; it must be a whole number", flag=flag, value=value[:40] or "?")
         return int(value)
     if not value:

@@ -91,7 +91,7 @@ def _holds(fact: Support, version: str, capability: str) -> bool:
         return False
     if fact.only and capability not in fact.only:
         return False
-    if (fact.least or fact.below) and not capability[:1].isdigit():
+    if (fact.least or fact.below) and not capability[:1].isdecimal():
         return False
     return not (fact.least and _older(capability, fact.least)) and (not fact.below or _older(capability, fact.below))
 

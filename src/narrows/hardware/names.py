@@ -44,9 +44,9 @@ def _split(words: list[str]) -> tuple[list[str], set[int]]:
     for word in words:
         number = word.rstrip("gibm")
         unit = word[len(number) :]
-        if unit in _UNITS and not number and rest and rest[-1].isdigit():
+        if unit in _UNITS and not number and rest and rest[-1].isdecimal():
             number = rest.pop()
-        if unit in _UNITS and number.isdigit():
+        if unit in _UNITS and number.isdecimal():
             sizes.add(round(int(number) / 1024) if unit.startswith("m") else int(number))
         else:
             rest.append(word)
@@ -55,7 +55,7 @@ def _split(words: list[str]) -> tuple[list[str], set[int]]:
 
 def _tells(word: str) -> bool:
     """Whether a word can stand for a model: `l40s`, `4090`, but not `ultra` or `72`."""
-    return len(word) >= 3 if word.isdigit() else any(character.isdigit() for character in word)
+    return len(word) >= 3 if word.isdecimal() else any(character.isdecimal() for character in word)
 
 
 class _Known(msgspec.Struct, frozen=True):

@@ -26,10 +26,10 @@ def _quota() -> float | None:
     found = []
     for folder in cgroups():
         words = _text(folder / "cpu.max").split()
-        if len(words) == 2 and words[0].isdigit():
+        if len(words) == 2 and words[0].isdecimal():
             found.append(int(words[0]) / int(words[1]))
         quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
-        if quota.isdigit() and period.isdigit():
+        if quota.isdecimal() and period.isdecimal():
             found.append(int(quota) / int(period))
     return min(found, default=None)
 
@@ -52,9 +52,9 @@ def memory() -> tuple[int, int]:
     for folder in cgroups():
         for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
             most, now = _text(folder / limit), _text(folder / used)
-            if most.isdigit() and int(most) < total:
+            if most.isdecimal() and int(most) < total:
                 total = int(most)
-                if now.isdigit():
+                if now.isdecimal():
                     # what the group keeps of files can be taken back
                     cached = _fields(folder / "memory.stat").get("inactive_file", 0)
                     available = min(available, max(0, total - int(now) + cached))
@@ -105,7 +105,7 @@ def last_level_cache(root: str = "/sys/devices/system/cpu/cpu0/cache") -> int:
     for path in sorted(Path(root).glob("index*/size")):
         text = _text(path)
         digits = text.rstrip("KMG")
-        if digits.isdigit():
+        if digits.isdecimal():
             sizes.append(int(digits) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[text[len(digits) :]])
     return max(sizes, default=32 * MIB)
 
@@ -124,7 +124,7 @@ def _fields(path: Path) -> dict[str, int]:
     found = {}
     for line in _text(path).splitlines():
         words = line.replace(":", " ").split()
-        if len(words) >= 2 and words[1].isdigit():
+        if len(words) >= 2 and words[1].isdecimal():
             found[words[0]] = int(words[1])
     return found
 

@@ -32,7 +32,7 @@ def size_of(url: str) -> int:
         if answer.status != 206:
             raise OSError(f"the server answers {answer.status} to a request of a range")
         _, _, total = (answer.getheader("Content-Range") or "").rpartition("/")
-        if not total.isdigit():
+        if not total.isdecimal():
             raise OSError("the server does not say how many bytes there are")
         return int(total)
     except http.client.HTTPException as error:

@@ -57,7 +57,7 @@ def sampler_of(deployment: Deployment) -> str:
     On older devices the first runner sorts, and the second one does without FlashInfer (log of v0.30.0 on a T4).
     """
     major, _, minor = (deployment.accelerator.compute_capability or "").partition(".")
-    old = (int(major), int(minor or 0)) < _NATIVE_BELOW if major.isdigit() else False
+    old = (int(major), int(minor or 0)) < _NATIVE_BELOW if major.isdecimal() else False
     if second_runner(deployment):
         if not deployment.engine.second_runner_sampler:
             return "none"

@@ -277,7 +277,7 @@ def peer_name(deployment: Deployment) -> str | None:
     if deployment.engine.nccl_in_budget:
         return "nccl_bytes_per_peer"
     major = (deployment.accelerator.compute_capability or "").partition(".")[0]
-    if deployment.engine.nvlink_in_budget and major.isdigit() and int(major) in _NVLINK_SHARP:
+    if deployment.engine.nvlink_in_budget and major.isdecimal() and int(major) in _NVLINK_SHARP:
         return "nvlink_bytes_per_peer"
     return None
 

@@ -96,8 +96,8 @@ def catalogue_entry(name: str) -> CatalogueEntry:
     start = [word for word in asked if word not in _EMPTY]
     begun = [entry for entry, words in split if start and [w for w in words if w not in _EMPTY][: len(start)] == start]
     plain = [entry for entry in begun if _TUNED.isdisjoint(_words(entry.name))]
-    sized = any(word.isdigit() for word in start)
-    if len(plain) == 1 and sized and all(w == "v" or w.isdigit() for w in _words(plain[0].name)[len(start) :]):
+    sized = any(word.isdecimal() for word in start)
+    if len(plain) == 1 and sized and all(w == "v" or w.isdecimal() for w in _words(plain[0].name)[len(start) :]):
         return plain[0]  # family and size are there, only a version is missing, and there is but one
     if len(begun) == 1:
         return begun[0]

@@ -144,6 +144,8 @@ def _from_hub(
 def _from_path(source: str, assume: str | None, progress: Callable[[int, int], None] | None) -> ModelSpec:
     path = os.path.expanduser(source)
     stored = gguf_of(path)
+    if stored is not None and assume is not None:
+        raise BadInput("--assume is of configs, and a GGUF file names its architecture itself; leave it out")
     if stored is not None:
         from narrows.models.stored.gguf_model import read_gguf
 

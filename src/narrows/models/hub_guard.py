@@ -110,7 +110,7 @@ class Guard:
             if "html" in response.headers.get("Content-Type", "").lower() or response.headers.get("Content-Encoding"):
                 raise NotAHub
             length = response.headers.get("Content-Length", "")
-            if length.isdigit() and int(length) > self.most:
+            if length.isdecimal() and int(length) > self.most:
                 raise TooLarge
             response.stream = _stream_like(response.stream, self._bounded(response.stream))
 

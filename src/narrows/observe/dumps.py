@@ -95,7 +95,8 @@ def value(field: str, written: str) -> Any:
     if field in _FLAG:
         return {"True": True, "False": False}.get(plain)
     if field in _WHOLE:
-        number = int(plain) if plain.lstrip("-").isdigit() and len(plain) < 16 else 0
+        # what is not above 0 says nothing
+        number = int(plain) if plain.isdecimal() and len(plain) < 16 else 0
         return number if number > 0 else None
     if field in _SHARE or field in _HOST_GIB:
         try:

@@ -181,7 +181,7 @@ def _place(name: str, rank: str | None, known: str | None) -> str | None:
     if rank is not None:
         return f"rank {rank}"
     head, _, digits = name.rpartition("-")
-    return f"rank {digits}" if head.endswith("Worker") and digits.isdigit() else known
+    return f"rank {digits}" if head.endswith("Worker") and digits.isdecimal() else known
 
 
 def printable(text: str, most: int = 300) -> str:

@@ -55,6 +55,12 @@ def observe_path(path: str | Path) -> list[Observation]:
                 raise BadInput("{path} is empty; give the engine's log from its first line on", path=str(path))
             return observe(stream)
     except OSError as error:
+        if str(path).lower().startswith(("http://", "https://")):
+            raise BadInput(
+                "{path} is an address, and only logs are read; give the file of the engine's log, or pipe it in: "
+                "kubectl logs POD | narrows check -",
+                path=str(path)[:100],
+            ) from None
         raise BadInput(
             "{path} cannot be read ({reason}); give the file of an engine's log, or - for standard input",
             path=str(path),

@@ -83,7 +83,7 @@ def mixture(model: ModelSpec) -> bool:
 def stored_as(model: ModelSpec) -> str:
     """How the weights are stored, in one word: `nvfp4`, `mxfp4`, `fp8`, `int4`, …; `16` where nothing is quantized."""
     words = model.precision.label.lower().replace(",", " ").split()
-    return next((word for word in words if word[-1:].isdigit() and word[:1].isalpha()), "16")
+    return next((word for word in words if word[-1:].isdecimal() and word[:1].isalpha()), "16")
 
 
 def few(operator: Operator, device: Accelerator) -> Any:

@@ -62,7 +62,7 @@ MARLIN = "nvidia GDDR"
 def marlin_law(found: Law, operator: Operator, device: Accelerator) -> Law:
     """Marlin's law where that is the kernel and none was measured on this class of devices; else the law as found."""
     capability = device.compute_capability or ""
-    older = capability.replace(".", "").isdigit() and float(capability) < MARLIN_BELOW
+    older = capability.replace(".", "").isdecimal() and float(capability) < MARLIN_BELOW
     if format_of(_shape(operator)) != "w4a16" or not older or found.device not in ("nvidia", "any"):
         return found
     measured = law("experts", "experts", (MARLIN,), "w4a16")

@@ -24,7 +24,7 @@ ENGINE = "llama.cpp"
 def in_integers(device: Accelerator) -> bool:
     """Whether weights of few bits are multiplied in 8-bit integers there."""
     capability = device.compute_capability or ""
-    known = capability.replace(".", "").isdigit() and device.int8
+    known = capability.replace(".", "").isdecimal() and device.int8
     return device.vendor == "nvidia" and bool(known) and float(capability) >= 7.5
 
 

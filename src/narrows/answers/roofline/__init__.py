@@ -7,6 +7,7 @@ from typing import Any
 
 from narrows.answers.base import command_line
 from narrows.answers.drafts import OLDER, with_draft
+from narrows.answers.first import core_warnings
 from narrows.answers.model import model_facts
 from narrows.answers.options import as_planned, asked_of, deploy_options, named_devices, read_model, said_of
 from narrows.answers.roofline.bounds import bounds_of
@@ -95,7 +96,7 @@ def roofline(
     points = parse_sweep(sweep) if sweep is not None else None
     spec, wanted, _ = read_model(model, asked, notes, notes, progress)
     # what else a pasted command has does not bound its speed
-    wanted = {name: value for name, value in wanted.items() if name in (*asked, *OLDER)}
+    wanted = {name: value for name, value in wanted.items() if name in (*asked, *OLDER, "engine_core")}
     wanted["draft"] = with_draft(wanted, spec)
     spec = as_planned(spec, wanted)
     load = _load(spec, wanted)
@@ -131,6 +132,7 @@ def roofline(
         others=tuple(found[1:]),
         generations=walls,
         cautions=(
+            *core_warnings(first.deployment.engine, wanted.get("engine_core")),
             *_unsized(devices, wanted["memory"]),
             *cautions(spec, [ask.deployment for ask in asks]),
             *dict.fromkeys(_unheld(asks)),

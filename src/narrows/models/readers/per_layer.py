@@ -71,7 +71,7 @@ def _by_layer(value: Any, path: str, layers: int) -> dict[int, dict[str, Any]]:
         raise BadInput("config field '{field}' must be an object of fields", field=path)
     found = {}
     for key, own in value.items():
-        index = int(key) if isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 8 else -1
+        index = int(key) if isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) < 8 else -1
         if not 0 <= index < layers or not isinstance(own, dict):
             raise BadInput(
                 "config field '{field}' must be an object of overrides for one of the {count} layers",

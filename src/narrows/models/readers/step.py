@@ -113,7 +113,7 @@ def _sparse_layers(c: Fields, layers: int) -> frozenset[int]:
         return frozenset(range(first, layers))
     items = listed.split(",") if isinstance(listed, str) else listed
     found = [str(item).strip() for item in items] if isinstance(items, list) else ["?"]
-    if len(found) > 10_000 or any(not (one.isascii() and one.isdigit() and len(one) < 6) for one in found):
+    if len(found) > 10_000 or any(not (one.isascii() and one.isdecimal() and len(one) < 6) for one in found):
         raise BadInput("config field '{field}' must be a list of layer numbers", field=c.path + "moe_layers_enum")
     return frozenset(int(one) for one in found)
 

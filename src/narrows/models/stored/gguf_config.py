@@ -140,12 +140,18 @@ def config_of(path: str, metadata: Mapping[str, Any], tensors: Mapping[str, Gguf
     """The config of the model in a file. Raises BadInput for an architecture that no reader knows."""
     name = metadata.get("general.architecture")
     known = ARCHITECTURES.get(name) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        raise BadInput(
+            "'{path}' does not say {key}, and narrows will not guess it; download it again, or convert it anew",
+            path=short(path),
+            key="general.architecture",
+        )
     if known is None:
         raise BadInput(
             "'{path}' is of the architecture '{name}', which narrows does not read; it reads {known}",
             path=short(path),
-            name=str(name)[:40],
-            known=_nearest(str(name)),
+            name=name[:40],
+            known=_nearest(name),
         )
     facts = Facts(path, metadata, tensors)
     embedding = tensors.get("token_embd.weight")

@@ -119,7 +119,7 @@ def _is_prediction(spec: ModelSpec, name: str) -> bool:
     """Whether a tensor is of a layer beyond the decoder's."""
     head, _, rest = name.partition(".")
     number = rest.partition(".")[0]
-    return head == "blk" and number.isascii() and number.isdigit() and spec.layers <= int(number[:9]) < 2**30
+    return head == "blk" and number.isascii() and number.isdecimal() and spec.layers <= int(number[:9]) < 2**30
 
 
 def _disagreements(shares: dict[Names, _Shares], file: dict[str, StoredTensor]) -> list[Text]:

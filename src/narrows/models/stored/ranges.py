@@ -164,8 +164,8 @@ def _extent(response: Any, wanted: tuple[int, int] | None) -> tuple[int | None, 
         unit, _, rest = response.headers.get("Content-Range", "").partition(" ")
         span, _, total = rest.partition("/")
         begin = span.partition("-")[0]
-        if unit != "bytes" or not begin.isdigit() or int(begin) != wanted[0]:
+        if unit != "bytes" or not begin.isdecimal() or int(begin) != wanted[0]:
             raise NotAHub
-        return (int(total) if total.isdigit() and len(total) < 20 else None), 0
+        return (int(total) if total.isdecimal() and len(total) < 20 else None), 0
     length = response.headers.get("Content-Length", "")
-    return (int(length) if length.isdigit() and len(length) < 20 else None), wanted[0]
+    return (int(length) if length.isdecimal() and len(length) < 20 else None), wanted[0]

@@ -216,7 +216,7 @@ def _place(header: bytes, key: str, start: int = 0) -> int:
 def _at(error: Exception) -> int:
     """The byte that msgspec names in its message, if it does."""
     digits = str(error).rpartition("(byte ")[2].rstrip(")")
-    return int(digits) if digits.isdigit() else 0
+    return int(digits) if digits.isdecimal() else 0
 
 
 def _json_fault(error: Exception) -> Text:
