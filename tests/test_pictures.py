@@ -133,7 +133,7 @@ def test_curves_of_many_deployments_are_numbered_alike_in_legend_curves_and_stri
     found = [one.text for one in texts(drawn(picture(answered("eight devices"))))]
     for i in range(1, len(MANY) + 1):
         assert found.count(str(i)) >= 4, i
-        assert any(text.startswith(f"{i} ") for text in found)
+        assert any(text.startswith(f"{i}: ") for text in found)
 
 
 def test_numbers_that_meet_move_apart_and_stay_inside() -> None:
