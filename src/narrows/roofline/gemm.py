@@ -7,7 +7,8 @@ arithmetic at the share of peak reached and of what it must fetch through L2. Ti
 wave all the same, unless the sum over k is split. The library's choice is the fastest tile, or one set by the rows.
 tm: bytes ÷ the share of bandwidth reached. Small transfers never reach it: t0 is their latency, which is Little's law
 (bytes in flight = latency × bandwidth). Quantizing activations is a kernel of its own, one thread block a row, and is
-part of the product's time. Latencies are cycles, so laws state them at one clock.
+part of the product's time, unless the kernel before writes them quantized (`Gemm.ready`). Latencies are cycles, so laws
+state them at one clock.
 
 Weights of fewer bits than the arithmetic (int4 with bf16) are read as stored and multiplied at full speed: assumed,
 for no rows say otherwise; `spread` widens the interval.
