@@ -104,7 +104,7 @@ def test_the_baselines_are_beaten() -> None:
 def test_the_intervals_hold_most_values_and_are_narrow() -> None:
     interval = board().interval
     assert 0.7 <= interval.coverage <= 0.9
-    assert interval.median_width < 0.07
+    assert interval.median_width < 0.08
     many = [one for one in board().intervals if one.n >= 10]
     assert len(many) >= 2
     assert all(one.coverage >= 0.55 for one in many)  # of 16 starts of V0 nine, and four miss by 0.1 GiB at most

@@ -164,7 +164,7 @@ def case_of(record: MemoryRecord) -> Case:
     if not record.structure:
         raise BadInput("the record names no model")
     model = _model_of(record)
-    return Case(
+    case = Case(
         record,
         deploy(
             model,
@@ -184,6 +184,10 @@ def case_of(record: MemoryRecord) -> Case:
             memory_in_use=record.memory_in_use_bytes,
         ),
     )
+    alone = record.tp is None and record.pp is None and "offload" not in record.flags
+    if record.outcome == "started" and alone and case.weights > case.deployment.usable:
+        raise BadInput("the weights are larger than the device, and over how many they were cut is not stated")
+    return case
 
 
 def _model_of(record: MemoryRecord) -> ModelSpec:

@@ -137,7 +137,7 @@ def deploy(
             usable if device_memory is not None else accelerator.memory_bytes,
             (tp * attention_data_parallel, pp),
             replicas=attention_data_parallel,
-            drafts=draft is not None and draft.method not in WEIGHTLESS,
+            drafts=draft.method if draft is not None and draft.method not in WEIGHTLESS else "",
             chunk=max_num_batched_tokens,
             running=max_num_seqs,
             graphs=not enforce_eager,

@@ -42,7 +42,11 @@ class MemoryClass(msgspec.Struct, frozen=True):
 
 
 class Reserved(msgspec.Struct, frozen=True):
-    """What SGLang leaves outside the static share by itself, in MiB."""
+    """What SGLang leaves outside the static share by itself, in MiB.
+
+    per_replica_graph: of each replica of attention, by the largest captured batch; `per_replica_graph_more` on top
+    where that is above `many_graphs`. draft_model, draft_layers: for another model that drafts, for layers that do.
+    """
 
     least: int
     per_token: float
@@ -53,6 +57,11 @@ class Reserved(msgspec.Struct, frozen=True):
     least_above: int
     per_prefill_graph: float
     latent_prefill_graphs: int
+    per_replica_graph: float
+    many_graphs: int
+    per_replica_graph_more: float
+    draft_model: int
+    draft_layers: int
 
 
 class SglangFacts(msgspec.Struct, frozen=True):
@@ -152,8 +161,13 @@ def static_defaults(
     chunk: int | None,
     running: int | None,
     graphs: bool,
+    replicas: int = 1,
+    drafts: str = "",
 ) -> StaticDefaults:
-    """The defaults on devices of `memory` bytes for (tensor-parallel, pipeline-parallel) ranks."""
+    """The defaults on devices of `memory` bytes for (tensor-parallel, pipeline-parallel) ranks.
+
+    replicas: of attention, among the ranks. drafts: the method of what drafts with weights of its own.
+    """
     facts, version = sglang_facts(), version_of(engine)
     tp, pp = ranks
     mib = memory / _MIB
@@ -169,8 +183,13 @@ def static_defaults(
         reserved += largest * known.per_graph
     if captured:
         reserved += known.latent_prefill_graphs if _latent(model) else captured * known.per_prefill_graph
+    if replicas > 1:
+        more = known.per_replica_graph_more if largest > known.many_graphs else 0.0
+        reserved += largest * replicas * (known.per_replica_graph + more)
     if mib > known.above_mib:
         reserved = max(reserved, known.least_above)
+    if drafts:
+        reserved += known.draft_model if drafts == "draft_model" else known.draft_layers
     fraction = round((mib - reserved) / mib, 3)
     if any(tower.served for tower in model.towers):
         fraction *= facts.vision_factor.value

@@ -24,7 +24,7 @@ def resolved(
     ranks: tuple[int, int],
     *,
     replicas: int,
-    drafts: bool,
+    drafts: str,
     chunk: int | None,
     running: int | None,
     graphs: bool,
@@ -39,7 +39,7 @@ def resolved(
 
     memory: bytes of a device as its driver states them, by which SGLang chooses. ranks: (of tensor parallelism, with
     all replicas of attention, stages). replicas: of attention, which share out the tokens of a prefill step. drafts:
-    whether anything drafts.
+    the method of what drafts with weights of its own.
     """
     if accelerator.is_cpu:
         raise BadInput("narrows knows SGLang's memory on GPUs only; name one with --gpu")
@@ -61,17 +61,25 @@ def resolved(
             value=str(chunk)[:40],
             most=_MOST,
         )
-    found = static_defaults(engine, model, accelerator, memory, ranks, chunk=chunk, running=running, graphs=graphs)
+    found = static_defaults(
+        engine,
+        model,
+        accelerator,
+        memory,
+        ranks,
+        chunk=chunk,
+        running=running,
+        graphs=graphs,
+        replicas=replicas,
+        drafts=drafts,
+    )
     if fraction is None:
-        if replicas > 1:
-            raise BadInput(
-                "what share of the memory SGLang takes by itself with --enable-dp-attention is not known; give "
-                "--mem-fraction-static with the value that its log prints"
-            )
-        if drafts:
-            raise BadInput(
-                "what share of the memory SGLang takes by itself when it drafts is not known; give "
-                "--mem-fraction-static with the value that its log prints"
+        if replicas > 1 or drafts:
+            assumptions.append(
+                Text(
+                    "what SGLang sets aside for replicas of attention and for drafts was read in its versions 0.5.3 to "
+                    "0.5.6 and is assumed of later ones; --mem-fraction-static with the value of its log is exact"
+                )
             )
         if found.fraction <= 0:
             raise BadInput(
