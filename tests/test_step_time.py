@@ -117,6 +117,15 @@ def test_any_deployment_compiles_to_the_full_roofline(
     assert found.line(24).at(context) == pytest.approx(decode, rel=1e-2)
 
 
+def test_an_encoder_runs_where_a_sequence_begins_and_only_there() -> None:
+    found = compiled("whisper-large-v3", "h100-sxm", 1, 1)
+    begun, goes_on = found.step(Batch.decode(24, 0)), found.step(Batch.decode(24, 1))
+    assert begun > 5 * goes_on
+    assert found.decode(24, np.array([0, 1])) == pytest.approx([begun, goes_on], rel=1e-6)
+    assert found.line(24).at(0) == pytest.approx(begun, rel=1e-2)
+    assert found.line(24).at(1) == pytest.approx(goes_on, rel=1e-2)
+
+
 def test_total_context_is_shared_out_over_the_sequences_to_the_token() -> None:
     found = compiled("gemma-3-27b", "h100-sxm", 1, 1)
     prompt = Chunk(1, 512, 0)

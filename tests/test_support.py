@@ -117,7 +117,7 @@ def test_weights_that_are_unpacked_are_not_said_to_be_multiplied_as_such() -> No
 def test_file_types_of_llama_cpp_are_unpacked() -> None:
     plain = roofline("llama-3.2-1b", "l40s", prompt=64, context=64, engine="llama.cpp")
     assert not any("unpacked" in str(text) for text in plain.assumptions)
-    found = prescribed("llama-3.1-8b", "apple-m3-ultra", engine="llama.cpp", memory=100 * 2**30)
+    found = prescribed("llama-3.1-8b", "apple-m3-ultra", engine="llama.cpp", memory=100 * 2**30, batch=1)
     assert "unpacked for products in fp16" in found["--precision int4"]
 
 

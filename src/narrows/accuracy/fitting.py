@@ -25,6 +25,7 @@ from narrows.memory.activations import (
 )
 from narrows.memory.ledger import (
     GRAPH_BASE,
+    driver_matters,
     graph_name,
     layers_of,
     peer_name,
@@ -92,7 +93,8 @@ def fit(cases: Iterable[Case], engine: str = "vllm") -> Coefficients:
     for name in ("nccl_bytes_per_peer", "nvlink_bytes_per_peer"):
         learn(name, _per_peer(name))
     for name in ("graph_bytes_per_layer", "graph_bytes_per_layer_cut_experts"):
-        learn(name, _per_layer(name))
+        newer = _of_newer_drivers(clean, _per_layer(name), known["graph_times_old_driver"].value)
+        learn(name, _per_layer(name), newer)
     return known
 
 
@@ -258,13 +260,15 @@ def _expert_copies(case: Case, known: Coefficients) -> float | None:
 
 
 def _vision_copies(case: Case, known: Coefficients) -> float | None:
-    """Where the tower's peak is all there is: neither sampling nor a forward pass comes near what the log tells."""
+    """Where the tower's peak is all there is: neither sampling nor a forward pass comes near what the log tells.
+
+    Not of eager steps: their forward pass is not fused, and what it keeps is told from a tower's peak by little.
+    """
     deployment = case.deployment
-    if deployment.accelerator.vendor != "nvidia":
+    towers = [one for one in deployment.model.towers if one.served and one.rotary]
+    if deployment.accelerator.vendor != "nvidia" or case.record.enforce_eager:
         return None
-    plain = max(
-        (vision_bytes(deployment, one) for one in deployment.model.towers if one.served and one.rotary), default=0
-    )
+    plain = max((vision_bytes(deployment, one) for one in towers), default=0)
     found = _activations(case, known) if plain else None
     if found is None:
         return None
@@ -319,6 +323,28 @@ def _per_layer(name: str) -> Callable[[Case, Coefficients], float | None]:
         return taken / (number + GRAPH_BASE) / layers_of(deployment)
 
     return observe
+
+
+def _of_newer_drivers(
+    cases: Sequence[Case], observe: Callable[[Case, Coefficients], float | None], times: float
+) -> list[Case]:
+    """The cases but those whose graphs show an older driver, where none is stated and the version runs on both.
+
+    Such a driver takes `times` as much (vllm-project/vllm#5517): nearer to that than to the median are its records.
+    """
+    seen = {case.record.id: value for case in cases if (value := observe(case, {})) is not None}
+    by_source: dict[str, list[float]] = defaultdict(list)
+    for case in cases:
+        if case.record.id in seen:
+            by_source[case.record.origin].append(seen[case.record.id])
+    if not by_source:
+        return list(cases)
+    usual = median(median(values) for values in by_source.values())
+    return [
+        case
+        for case in cases
+        if not driver_matters(case.deployment) or seen.get(case.record.id, 0.0) < usual * (1 + times) / 2
+    ]
 
 
 # --- from observations to a coefficient ----------------------------------------------------------------------------

@@ -230,6 +230,14 @@ class StepTime:
         count, past = np.broadcast_arrays(np.asarray(batch, dtype=np.int64), np.asarray(context, dtype=np.int64))
         shape, count, past = count.shape, count.ravel(), past.ravel()
         times = np.empty(count.shape)
+        begin = past == 0
+        if begin.any() and not begin.all():
+            # what an encoder reads is read where a sequence begins, and only there
+            times[begin], times[~begin] = (
+                self.decode(count[begin], past[begin]),
+                self.decode(count[~begin], past[~begin]),
+            )
+            return times.reshape(shape)
         # in blocks that stay in the processor's caches
         for first in range(0, len(count), BLOCK):
             block = slice(first, first + BLOCK)
