@@ -511,8 +511,13 @@ def test_one_sequence_at_a_time_is_the_last_thing_to_try() -> None:
 def test_a_difference_that_rounds_to_nothing_is_not_told(tmp_path: Path) -> None:
     log = Path("tests/data/logs/excerpts/vllm-0.10.2.log")
     predicted = {one.name: one.predicted.value for one in check(str(log)).terms if one.predicted}
+    predicted["GiB"] = predicted["kv_cache"] / 2**30
     text = log.read_text()
-    for reported, term, written in (("94,784", "kv_tokens", "{:,.0f}"), ("5924", "blocks", "{:.0f}")):
+    for reported, term, written in (
+        ("94,784", "kv_tokens", "{:,.0f}"),
+        ("5924", "blocks", "{:.0f}"),
+        ("8.68", "GiB", "{:.4f}"),
+    ):
         assert text.count(reported)
         text = text.replace(reported, written.format(predicted[term]))
     alike = tmp_path / "alike.log"
