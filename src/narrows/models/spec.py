@@ -238,12 +238,17 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def tensor_table(self) -> list[TensorRow]:
         """Every tensor of the model as the checkpoint names and stores it, towers included."""
+        return list(self._table)
+
+    @cached_property
+    def _table(self) -> tuple[TensorRow, ...]:
+        """Made once: parameters, active ones and bytes are each summed over it."""
         rows = self.outer_rows()
         for layer, indices in self.kinds:
             rows += self.layer_rows(layer, indices)
         for tower in self.towers:
             rows += self.tower_rows(tower)
-        return rows
+        return tuple(rows)
 
     @cached_property
     def by_rules(self) -> ModelSpec:
