@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narrows.deployment import Deployment
-from narrows.deployment.runs import cache_wanting, parts_of, weights_wanting
+from narrows.deployment.runs import attention_wanting, cache_wanting, parts_of, weights_wanting
 from narrows.engines.support import What, support
 from narrows.models.mixers import CrossAttention, GatedDeltaNet
 from narrows.precision.per_tensor import PerTensor
@@ -15,7 +15,12 @@ from narrows.text import Text
 
 def wanting(deployment: Deployment) -> tuple[Text, ...]:
     """Why the deployment does not run, or is not known to; empty: it runs."""
-    return (*_device(deployment), *weights_wanting(deployment), *cache_wanting(deployment))
+    return (
+        *_device(deployment),
+        *weights_wanting(deployment),
+        *cache_wanting(deployment),
+        *attention_wanting(deployment),
+    )
 
 
 def _device(deployment: Deployment) -> Iterator[Text]:
