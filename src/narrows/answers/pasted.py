@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from narrows.models.experts import has_experts
 from narrows.text import BadInput, Text
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def with_experts_shared(options: dict[str, Any], model: ModelSpec, notes: list[T
     found = dict(options)
     replicas, whole = found.pop("data_parallel", 1), found.pop("expert_parallel", False)
     within = found.pop("dp_attention", False)
-    mixed = any(tensor.role.startswith("experts.") for layer, _ in model.kinds for tensor in layer.applied())
+    mixed = has_experts(model)
     tp = found.get("tp", 1)
     sglang = found.get("engine", "").startswith("sglang")
     if within and replicas > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from narrows.engines import Engine
 from narrows.models import ModelSpec
+from narrows.models.experts import expert_tensors
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text
 
@@ -118,7 +119,7 @@ def check_experts(model: ModelSpec, tp: int, expert_parallel: int, replicas: int
             )
     if expert_parallel == 1 and replicas == 1:
         return
-    experts = [t for layer, _ in model.kinds for t in layer.applied() if t.role.startswith("experts.")]
+    experts = expert_tensors(model)
     if not experts:
         raise BadInput(
             "{model} has no experts, so there is nothing that replicas or ranks could share; use --tp", model=model.name

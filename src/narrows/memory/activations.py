@@ -10,7 +10,7 @@ import msgspec
 
 from narrows.calibration import Coefficients
 from narrows.deployment import Deployment
-from narrows.models.feedforward import Beside, Dense, MixtureOfExperts
+from narrows.models.feedforward import Dense
 from narrows.models.mixers import Attention
 from narrows.models.spec import Layer, Tower
 from narrows.step import flows
@@ -106,11 +106,6 @@ def dense_elements(layer: Layer, deployment: Deployment) -> int:
 def expert_elements(layer: Layer, deployment: Deployment) -> int:
     """Elements per token of the workspaces of a layer's fused experts on one rank; 0 without experts."""
     return max((flow.workspace for flow in flows(layer, deployment)), default=0)
-
-
-def has_experts(deployment: Deployment) -> bool:
-    """Whether a router sends tokens to experts in any layer."""
-    return any(isinstance(layer.feed_forward, MixtureOfExperts | Beside) for layer, _ in deployment.model.kinds)
 
 
 def _vision_elements(tower: Tower) -> int:

@@ -12,7 +12,6 @@ from narrows.memory.activations import (
     captures,
     encoded_tokens,
     graphs_inside,
-    has_experts,
     peak,
     vision_bytes,
 )
@@ -23,6 +22,7 @@ from narrows.memory.offload import copied_bytes, offload_notes
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
+from narrows.models.experts import has_experts
 from narrows.text import Text
 from narrows.units import binary
 
@@ -238,7 +238,7 @@ def layers_of(deployment: Deployment) -> int:
 def graph_name(deployment: Deployment) -> str:
     """The coefficient of one captured layer: experts cut over devices take twice what others do."""
     cut = deployment.tensor_parallel > 1
-    return "graph_bytes_per_layer_cut_experts" if cut and has_experts(deployment) else "graph_bytes_per_layer"
+    return "graph_bytes_per_layer_cut_experts" if cut and has_experts(deployment.model) else "graph_bytes_per_layer"
 
 
 def spread(estimated: float) -> float:
