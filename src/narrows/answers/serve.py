@@ -143,10 +143,9 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
     if pasted is not None:
         return _corrected(pasted, changes, "--max-running-requests", options["max_num_seqs"])
     replicas = deployment.attention_data_parallel
-    ranks = deployment.tensor_parallel * replicas
     values: dict[str, Any] = {
         "--model-path": served_name(deployment.model),
-        "--tp": _several(ranks),
+        "--tp": _several(deployment.ranks_per_stage),
         "--dp": _several(replicas),
         "--enable-dp-attention": "" if replicas > 1 else None,
         "--ep-size": _several(deployment.expert_parallel),

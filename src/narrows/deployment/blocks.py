@@ -36,7 +36,7 @@ def whole_blocks(deployment: Deployment) -> Deployment:
         part=narrow // cut,
         rows=scheme.rows,
         engine=deployment.engine.name,
-        ranks=tp * deployment.attention_data_parallel,
+        ranks=deployment.ranks_per_stage,
         works=works[-1] if works else 1,
     )
 

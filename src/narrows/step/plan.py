@@ -220,7 +220,7 @@ def _between(site: Site, times: int) -> Iterator[Kernel]:
     deployment = site.deployment
     row = 2 * deployment.model.hidden * site.element // site.tp
     for stage in range(times):
-        span = span_of(deployment.accelerator, site.tp * deployment.attention_data_parallel, stage)
+        span = span_of(deployment.accelerator, deployment.ranks_per_stage, stage)
         yield Talk("pipeline.send", "send", 2, "tokens", row, site.base.precision, span=span if span > 2 else 0)
         if site.tp > 1:
             yield Talk("pipeline.all_gather", "all_gather", site.tp, "tokens", row, site.base.precision)
