@@ -56,8 +56,8 @@ def sampler_of(deployment: Deployment) -> str:
 
     On older devices the first runner sorts, and the second one does without FlashInfer (log of v0.30.0 on a T4).
     """
-    major, _, minor = (deployment.accelerator.compute_capability or "").partition(".")
-    old = (int(major), int(minor or 0)) < _NATIVE_BELOW if major.isdecimal() else False
+    capability = deployment.accelerator.capability
+    old = capability is not None and capability < _NATIVE_BELOW
     if second_runner(deployment):
         if not deployment.engine.second_runner_sampler:
             return "none"

@@ -276,8 +276,8 @@ def peer_name(deployment: Deployment) -> str | None:
     """The coefficient of buffers for each further device that come out of the engine's share; None: none do."""
     if deployment.engine.nccl_in_budget:
         return "nccl_bytes_per_peer"
-    major = (deployment.accelerator.compute_capability or "").partition(".")[0]
-    if deployment.engine.nvlink_in_budget and major.isdecimal() and int(major) in _NVLINK_SHARP:
+    capability = deployment.accelerator.capability
+    if deployment.engine.nvlink_in_budget and capability is not None and capability[0] in _NVLINK_SHARP:
         return "nvlink_bytes_per_peer"
     return None
 
