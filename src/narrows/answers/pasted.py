@@ -102,9 +102,8 @@ def pasted_options(
         notes.append(
             Text("LoRA adapters: 'narrows fit' counts their room in memory; what they compute is in no figure")
         )
-    for name in ("block_size",):
-        if options.pop(name, None):
-            warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
+    if options.pop("block_size", None):
+        warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag="block size"))
     return options
 
 

@@ -31,13 +31,18 @@ def format_of(scheme: Scheme) -> tuple[What, str] | None:
     return next((found for kind, found in known if isinstance(scheme, kind)), None)
 
 
+def wanting(deployment: Deployment) -> tuple[Text, ...]:
+    """Why the engine does not run it on this device, or is not known to; empty: it runs."""
+    return (*_device(deployment), *weights_wanting(deployment), *_cache(deployment))
+
+
 def unfit(deployment: Deployment, dtype: str) -> tuple[Text, ...]:
     """Why memory is of something that does not start so; empty: nothing is known against it. dtype: as asked for."""
     return (
         *_device(deployment),
         *_bfloat16(deployment, dtype),
         *weights_wanting(deployment),
-        *cache_wanting(deployment),
+        *_cache(deployment),
     )
 
 
@@ -113,7 +118,7 @@ def weights_refused(deployment: Deployment) -> bool:
     return found is not None and found.way == "none"
 
 
-def cache_wanting(deployment: Deployment) -> Iterator[Text]:
+def _cache(deployment: Deployment) -> Iterator[Text]:
     """Why the engine does not keep such a cache, or is not known to."""
     if deployment.kv.bits >= 16:
         return

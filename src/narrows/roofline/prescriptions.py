@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
+from narrows.deployment.runs import wanting
 from narrows.hardware import Price, cheapest
 from narrows.memory.aside import LEAST_STEP, fewer_sequences, smaller_steps
 from narrows.roofline.change import AS_IT_IS, Ask, Change, phase_time
 from narrows.roofline.other_devices import other_devices
 from narrows.roofline.phases import PhaseTime, Served, decode, prefill
 from narrows.roofline.ranks import ranks
-from narrows.roofline.runs import able, multiplied, wanting
+from narrows.roofline.runs import able, multiplied
 from narrows.roofline.turning import kv_bytes, weight_bytes
 from narrows.roofline.what_if import deployed, with_weights
 from narrows.step.arithmetic import plain as arithmetic_of
