@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from narrows.models.experts import has_experts
-from narrows.text import BadInput, Text
+from narrows.text import BadInput, Text, flag_of
 
 if TYPE_CHECKING:
     from narrows.engines.command import EngineCommand
@@ -90,12 +90,10 @@ def pasted_options(
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     options.pop("gpu_layers", None)
-    without = [flag for flag in ("max_loras", "max_lora_rank") if flag in options]
+    without = [name for name in ("max_loras", "max_lora_rank") if name in options]
     slots, rank = options.pop("max_loras", 1), options.pop("max_lora_rank", 16)
     if not options.get("lora", False):
-        warnings += [
-            Text("{flag} does nothing without --enable-lora", flag="--" + flag.replace("_", "-")) for flag in without
-        ]
+        warnings += [Text("{flag} does nothing without --enable-lora", flag=flag_of(name)) for name in without]
     if options.pop("lora", False):
         # vLLM's own: one adapter at once, of rank 16
         options["adapters"] = (slots, rank)
