@@ -196,8 +196,8 @@ def _llama_server(deployment: Deployment, change: str, load: int) -> str:
         found += ["-ctk", keys]
     if values != "f16":
         found += ["-ctv", values, "-fa", "on"]
-    if deployment.draft is not None and deployment.draft.model is not None:
-        found += ["-md", served_name(deployment.draft.model)]
+    if deployment.draft_model is not None:
+        found += ["-md", served_name(deployment.draft_model)]
     return join([*found, "--swa-full"] if deployment.swa_full else found)
 
 

@@ -98,6 +98,11 @@ class Deployment(msgspec.Struct, frozen=True):
         return self.ranks_per_stage // self.expert_parallel
 
     @property
+    def draft_model(self) -> ModelSpec | None:
+        """The model or head of its own that drafts; None where nothing drafts, or what drafts has none."""
+        return self.draft.model if self.draft is not None else None
+
+    @property
     def budget(self) -> int:
         """Bytes per device that the engine claims."""
         return int(self.usable * self.utilization)

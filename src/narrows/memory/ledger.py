@@ -17,7 +17,7 @@ from narrows.memory.activations import (
 )
 from narrows.memory.adapters import adapter_bytes
 from narrows.memory.delta import delta_note, delta_term
-from narrows.memory.draft import DRAFTED, draft_buffers, draft_notes, draft_tables, drafting_layers
+from narrows.memory.draft import UNSCORED, draft_buffers, draft_notes, draft_tables, drafting_layers
 from narrows.memory.offload import copied_bytes, offload_notes
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
@@ -93,7 +93,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     if not deployment.engine.measured and given is None:
         scale *= UNMEASURED
     elif deployment.draft is not None:
-        scale *= DRAFTED
+        scale *= UNSCORED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
     basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
     if delta is not None:
