@@ -1,17 +1,16 @@
 """Makes src/narrows/models/data/field-kinds.json: which kinds of value a config field of a name holds.
 
-    python -m scripts.make_field_kinds [MORE.jsonl.gz ...]
+    python -m scripts.make_field_kinds
 
-Read are the configs that the repository carries — the catalogue, and the tests' configs of transformers' own classes
-and of quantized checkpoints — and of further files the rows' `config`. Under the names of one or two kinds, joined by a
-space, stand the fields that hold no other in any of them; null says nothing.
+Read are the configs that the repository carries: the catalogue, and the tests' configs of transformers' own classes and
+of quantized checkpoints. Under the names of one or two kinds, joined by a space, stand the fields that hold no other in
+any of them; null says nothing. A test holds the file against them.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from narrows.models.kinds import holds_fields
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "src" / "narrows" / "models" / "data"
-TESTS = [ROOT / "tests" / "data" / f"{name}.jsonl.gz" for name in ("oracle", "odd_configs", "quantized")]
+TARGET = DATA / "field-kinds.json"
+TESTS = [ROOT / "tests" / "data" / f"{name}.jsonl.gz" for name in ("oracle", "oracle-more", "odd_configs", "quantized")]
 KINDS = {dict: "object", list: "list", str: "text", bool: "flag", int: "number", float: "number"}
 
 
@@ -42,10 +42,10 @@ def fields(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield from fields(value)
 
 
-def main(more: list[Path]) -> None:
-    """Collect the kinds by name, write the names by their kinds."""
+def made() -> str:
+    """The file's text: names by their kinds."""
     seen: dict[str, set[str]] = {}
-    for path in (DATA / "catalogue.jsonl", *TESTS, *more):
+    for path in (DATA / "catalogue.jsonl", *TESTS):
         for config in configs(path):
             for name, kind in fields(config):
                 seen.setdefault(name, set()).add(kind)
@@ -53,8 +53,8 @@ def main(more: list[Path]) -> None:
     for name in sorted(seen):
         if len(seen[name]) <= 2:
             kept.setdefault(" ".join(sorted(seen[name])), []).append(name)
-    (DATA / "field-kinds.json").write_text(json.dumps(dict(sorted(kept.items())), indent=0) + "\n")
+    return json.dumps(dict(sorted(kept.items())), indent=0) + "\n"
 
 
 if __name__ == "__main__":
-    main([Path(argument) for argument in sys.argv[1:]])
+    TARGET.write_text(made())

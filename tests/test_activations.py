@@ -9,9 +9,10 @@ import pytest
 
 from narrows.deployment import Deployment, deploy
 from narrows.hardware import find_accelerator
-from narrows.memory.activations import dense_elements, expert_elements, has_experts
+from narrows.memory.activations import dense_elements, expert_elements
 from narrows.models import load_model
 from narrows.models.catalogue import catalogue
+from narrows.models.experts import has_experts
 from narrows.models.mixers import Attention, GatedDeltaNet, LatentAttention, Mamba
 from narrows.models.spec import Layer
 from narrows.step import flows
@@ -108,7 +109,7 @@ def test_a_mamba_layer_keeps_whole_what_is_summed_over_ranks() -> None:
 def test_workspaces_of_experts(model: str, split: dict[str, int], elements: int) -> None:
     where = deployed(model, **split)
     assert max(expert_elements(layer, where) for layer, _ in where.model.kinds) == elements
-    assert has_experts(where) is bool(elements)
+    assert has_experts(where.model) is bool(elements)
 
 
 @pytest.mark.parametrize("name", [entry.id for entry in catalogue()])

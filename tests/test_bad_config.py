@@ -18,6 +18,7 @@ from narrows.memory import start
 from narrows.models import load_model, read_config
 from narrows.models.fields import MOST_LAYERS
 from narrows.text import BadInput
+from scripts.make_field_kinds import TARGET, made
 
 from .bad_input import BASES, MOST_SECONDS, bounded, config_of, is_sane, paths, put, refusal
 from .conftest import DATA, LLAMA, Cli
@@ -315,3 +316,8 @@ def test_infinity_in_a_field_that_is_not_needed_is_read(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:-1])
     with pytest.raises(BadInput, match="not valid JSON"):
         load_model(str(path))
+
+
+def test_kinds_of_value_are_those_of_the_configs_that_are_carried() -> None:
+    """A config added without `python -m scripts.make_field_kinds` would be called odd by what stood there before."""
+    assert TARGET.read_text() == made()

@@ -12,7 +12,7 @@ from narrows import fit
 from narrows.answers.fit_types import Candidate
 from narrows.answers.roofline import roofline
 from narrows.deployment import Deployment, deploy
-from narrows.deployment.drafts import draft_of
+from narrows.deployment.asked_draft import draft_of
 from narrows.engines.llamacpp_command import read_llama_command
 from narrows.engines.speculative import read_speculative
 from narrows.hardware import find_accelerator

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from narrows.answers.fit import fit
+from narrows.answers.roofline import roofline
 from narrows.engines.command import read_command
 from narrows.engines.flags import flag_table, meant
 from narrows.engines.sglang_command import read_sglang_command
@@ -111,6 +112,7 @@ def test_a_version_older_than_the_oldest_known_is_told_first_and_its_interval_is
     old, known = (fit("llama-2-70b", "a100-sxm-80gb", tp=4, engine=f"vllm=={version}") for version in ("0.2.5", "0.4"))
     assert [str(text)[:41] for text in old.warnings] == ["vllm 0.2.5 is older than 0.4, the oldest "]
     assert known.warnings == ()
+    assert old.warnings[0] in roofline("llama-2-7b", "a100-sxm-80gb", engine="vllm==0.2.5").cautions
     wide, usual = (one.candidates[0].kv_cache_available for one in (old, known))
     assert wide.high is not None
     assert wide.low is not None

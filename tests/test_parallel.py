@@ -126,3 +126,9 @@ def test_roofline_reads_the_same_flags() -> None:
     pasted = roofline(command, "h200-sxm", batch=16)
     asked = roofline("deepseek-ai/DeepSeek-V3", "h200-sxm", batch=16, dp=8, ep=8, max_len=8192)
     assert pasted.phases.decode.time.value == asked.phases.decode.time.value
+
+
+def test_more_stages_of_replicas_are_so_many_times_the_devices() -> None:
+    answer = roofline("qwen3-30b-a3b", "l40s", batch=16, context=30_000, dp=2, ep=2)
+    (change,) = [one for one in answer.prescriptions if one.change == "--pp 2"]
+    assert change.text.params["n"] == 4

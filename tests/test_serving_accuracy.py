@@ -18,7 +18,8 @@ from narrows.calibration.laws import laws  # noqa: E402
 from narrows.deployment import deploy  # noqa: E402
 from narrows.hardware import find_accelerator  # noqa: E402
 from narrows.models import load_model  # noqa: E402
-from narrows.roofline.engine_overhead import NAMES, engine_law, exposed, mixture, shape_of, stored_as  # noqa: E402
+from narrows.models.experts import has_experts  # noqa: E402
+from narrows.roofline.engine_overhead import NAMES, engine_law, exposed, shape_of, stored_as  # noqa: E402
 from narrows.roofline.estimate import estimate  # noqa: E402
 from narrows.step import Batch  # noqa: E402
 
@@ -199,8 +200,8 @@ def test_shapes_and_storage_tell_checkpoints_apart() -> None:
     assert shape_of(deepseek) == "61x7168x256"
     assert shape_of(llama) == "80x8192"
     assert (stored_as(deepseek), stored_as(llama)) == ("fp8", "16")
-    assert mixture(deepseek)
-    assert not mixture(llama)
+    assert has_experts(deepseek)
+    assert not has_experts(llama)
 
 
 def test_a_step_says_which_law_of_whole_steps_holds_and_takes_its_interval() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from narrows import fit, roofline
 from narrows.deployment import deploy
-from narrows.deployment.runs import unfit
+from narrows.deployment.runs import unfit, wanting
 from narrows.engines import find_engine
 from narrows.engines.support import What, platform_of, support
 from narrows.hardware import accelerators, find_accelerator
@@ -16,7 +16,6 @@ from narrows.models import load_model
 from narrows.precision import FORMATS, Scheme
 from narrows.precision.floats import Fp8Scaled, Mxfp4, Nvfp4
 from narrows.precision.integers import Awq, Int8Scaled
-from narrows.roofline.runs import wanting
 from narrows.step.arithmetic import of_scheme, plain
 from narrows.text import BadInput
 

@@ -62,3 +62,8 @@ class BadInput(Exception):
 
     def __str__(self) -> str:
         return str(self.text)
+
+
+def flag_of(option: str) -> str:
+    """The flag of an option by its Python name: `max_len` → `--max-len`."""
+    return "--" + option.replace("_", "-")

@@ -18,7 +18,6 @@ from narrows.memory.activations import (
     expert_elements,
     gathered_bytes,
     graphs_inside,
-    has_experts,
     peak,
     sampler_of,
     vision_bytes,
@@ -33,6 +32,7 @@ from narrows.memory.ledger import (
     runtime_name,
     spread,
 )
+from narrows.models.experts import has_experts
 
 
 class Seen(NamedTuple):
@@ -245,7 +245,7 @@ def _forward(case: Case, known: Coefficients, experts: bool) -> tuple[float, flo
 def _forward_copies(case: Case, known: Coefficients) -> float | None:
     if case.deployment.count > 1 and case.record.activation_bytes is None:
         return None
-    if case.few_sequences and not has_experts(case.deployment):
+    if case.few_sequences and not has_experts(case.deployment.model):
         # so few that sampling them is no peak
         step = case.deployment.max_num_batched_tokens * (case.deployment.dtype.bits // 8)
         dense = step * max(dense_elements(layer, case.deployment) for layer, _ in case.deployment.model.kinds)
@@ -287,7 +287,7 @@ def _reserved(case: Case, known: Coefficients) -> float | None:
 def _parallel_runtime(case: Case, known: Coefficients) -> float | None:
     if runtime_name(case.deployment) != "runtime_bytes_parallel" or peer_name(case.deployment):
         return None
-    if has_experts(case.deployment):
+    if has_experts(case.deployment.model):
         return None
     if case.record.non_torch_bytes is not None:
         return float(case.record.non_torch_bytes)

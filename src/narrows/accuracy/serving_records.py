@@ -14,7 +14,6 @@ from narrows.deployment import Deployment, deploy
 from narrows.hardware import Accelerator, find_accelerator
 from narrows.models import ModelSpec, load_model, read_config
 from narrows.models.catalogue import catalogue_entry
-from narrows.models.feedforward import MixtureOfExperts
 from narrows.text import BadInput
 
 Table = Literal["silicon", "vllm-bench", "trtllm-static", "batch-1", "llama.cpp"]
@@ -120,11 +119,6 @@ def served_model(name: str) -> ModelSpec:
     elif quantization:
         config["quantization_config"] = quantization
     return read_config(config, name=name, source=row.get("source", ""), as_usual=False)
-
-
-def has_experts(model: ModelSpec) -> bool:
-    """Whether any layer routes tokens to experts."""
-    return any(isinstance(layer.feed_forward, MixtureOfExperts) for layer, _ in model.kinds)
 
 
 @cache

@@ -17,9 +17,10 @@ from narrows.accuracy.serving_records import OLD, ServingRecord, deployed
 from narrows.calibration.laws import Law
 from narrows.deployment import Deployment
 from narrows.memory.shard import binding_shard, shards
+from narrows.models.experts import has_experts
 from narrows.roofline.arithmetic import larger
 from narrows.roofline.cost import Costs
-from narrows.roofline.engine_overhead import KINDS, NAMES, VECTORS, asked_of, exposed, few, kind_of, mixture
+from narrows.roofline.engine_overhead import KINDS, NAMES, VECTORS, asked_of, exposed, few, kind_of
 from narrows.step import Batch, Chunk, Plan, plan_of
 from narrows.text import BadInput, Text
 
@@ -250,7 +251,7 @@ def _beside(plan: Plan, costs: Costs, decode: Batch, prompts: Batch, mixed: bool
     Dense layers compute a piece about as long as they do apart, for its arithmetic is what takes their time.
     """
     apart = _Sums(plan, costs, prompts)
-    if not (mixed and mixture(plan.deployment.model)):
+    if not (mixed and has_experts(plan.deployment.model)):
         return apart.own(), apart.network()
     both = _Sums(plan, costs, Batch((*decode.chunks, *prompts.chunks)))
     longer = both.routed - _Sums(plan, costs, decode).routed
@@ -286,7 +287,7 @@ def _rows(
     records: Sequence[ServingRecord], deployment: Deployment, columns: Sequence[Any], limit: Any, plain: Any, three: Any
 ) -> list[Work]:
     key = asked_of(deployment)
-    kind = "experts" if mixture(deployment.model) else "dense"
+    kind = "experts" if has_experts(deployment.model) else "dense"
     device_class = key.devices[1] if len(key.devices) > 2 else key.devices[0]
     return [
         Work(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from narrows import __version__
-from narrows.text import Text
+from narrows.text import Text, flag_of
 
 
 class Printed:
@@ -47,7 +47,7 @@ def command_line(name: str, *arguments: str, **options: Any) -> str:
 
     words = ["narrows", name, *(quote(argument) for argument in arguments if argument)]
     for option, value in options.items():
-        flag = "--" + option.replace("_", "-")
+        flag = flag_of(option)
         for one in value if isinstance(value, list | tuple) else (value,):
             if one is True:
                 words.append(flag)

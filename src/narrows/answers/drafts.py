@@ -19,7 +19,7 @@ def with_draft(options: dict[str, Any], target: ModelSpec) -> Draft | None:
     older = {name.removeprefix("speculative_"): options.pop(name, None) for name in OLDER}
     if config is None and older["model"] is None and older["algorithm"] is None:
         return None
-    from narrows.deployment.drafts import draft_of
+    from narrows.deployment.asked_draft import draft_of
     from narrows.engines.speculative import read_speculative
 
     if older["algorithm"] is not None and older["tokens"] is None:

@@ -13,12 +13,16 @@ from narrows.units import binary
 
 def said_first(deployments: Sequence[Deployment], dtype: str, core: str | None) -> list[Text]:
     """Of the engine's version, its core, and of what it does not run. dtype, core: as asked for."""
-    engine = deployments[0].engine
     unrun = dict.fromkeys(text for one in deployments for text in (*unfit(one, dtype), *too_much(one), *too_long(one)))
-    return [*older_warnings(engine), *core_warnings(engine, core), *unrun]
+    return [*engine_warnings(deployments[0].engine, core), *unrun]
 
 
-def older_warnings(engine: Engine) -> list[Text]:
+def engine_warnings(engine: Engine, core: str | None) -> list[Text]:
+    """Why the figures are of another version or core than the one asked for. core: as asked for."""
+    return [*_older(engine), *_core(engine, core)]
+
+
+def _older(engine: Engine) -> list[Text]:
     """What is said first of a version older than the oldest whose memory is known (vllm-project/vllm#2031: 0.2.5)."""
     if not engine.older:
         return []
@@ -33,7 +37,7 @@ def older_warnings(engine: Engine) -> list[Text]:
     ]
 
 
-def core_warnings(engine: Engine, asked: str | None) -> list[Text]:
+def _core(engine: Engine, asked: str | None) -> list[Text]:
     """What is said first where the environment asks for an engine core that the version has not, or not alone."""
     if asked is None or engine.name != "vllm" or asked == (engine.core or "V1"):
         return []

@@ -12,6 +12,7 @@ from narrows.deployment import Deployment, check_split, deploy, whole_blocks
 from narrows.deployment.runs import unfit
 from narrows.hardware import accelerators, cheapest
 from narrows.memory import Capacity, capacity, start
+from narrows.memory.aside import LEAST_STEP, fewer_sequences, smaller_steps
 from narrows.text import BadInput, Text
 from narrows.units import binary, usd
 
@@ -129,7 +130,7 @@ def mends_of(
         for pp in (2, 4, 8):
             stages = pp * deployment.pipeline_parallel
             if stages <= deployment.model.layers:
-                count = stages * deployment.tensor_parallel * deployment.attention_data_parallel
+                count = stages * deployment.ranks_per_stage
                 text = Text("layers spread over {n} of these", n=count)
                 found = tried(f"--pp {stages}", text, pipeline_parallel=stages)
                 if found:
@@ -200,8 +201,6 @@ def _whole_experts(deployment: Deployment, tp: int, replicas: int | None = None)
 
 _SHARES = (0.93, 0.94, 0.95)
 """Shares above the usual ones that people give to an engine which has the device to itself."""
-_LEAST_STEP = 2048
-"""Tokens of a step, below which prefill reads the weights too often for its arithmetic."""
 
 
 def _reserving_less(deployment: Deployment, load: int, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
@@ -209,21 +208,8 @@ def _reserving_less(deployment: Deployment, load: int, tried: Callable[..., Mend
 
     Of those halves of what it is told now that make the load fit, the largest.
     """
-    yield from _halved(
-        "--max-num-seqs",
-        deployment.max_num_seqs,
-        load,
-        lambda n: _fewer_text(n, deployment.max_num_seqs),
-        tried,
-    )
-    steps = deployment.max_num_batched_tokens
-    yield from _halved(
-        "--max-num-batched-tokens",
-        steps,
-        _LEAST_STEP,
-        lambda n: Text("sets memory aside for steps of {n} tokens, not {usual}; prefill takes more", n=n, usual=steps),
-        tried,
-    )
+    yield from _halved("--max-num-seqs", deployment.max_num_seqs, load, fewer_sequences, tried)
+    yield from _halved("--max-num-batched-tokens", deployment.max_num_batched_tokens, LEAST_STEP, smaller_steps, tried)
     if deployment.engine.name != "vllm" or deployment.memory_in_use:
         return
     for share in _SHARES:
@@ -240,21 +226,14 @@ def _reserving_less(deployment: Deployment, load: int, tried: Callable[..., Mend
             break
 
 
-def _fewer_text(number: int, usual: int) -> Text:
-    """What `number` sequences at once, in place of as many as usual, change."""
-    if number == 1:
-        return Text("sets memory aside for one sequence at a time, not {usual}", usual=usual)
-    return Text("sets memory aside for {n} sequences at once, not {usual}", n=number, usual=usual)
-
-
 def _halved(
-    flag: str, now: int, least: int, text: Callable[[int], Text], tried: Callable[..., Mend | None]
+    flag: str, now: int, least: int, text: Callable[[int, int], Text], tried: Callable[..., Mend | None]
 ) -> Iterator[Mend]:
-    """The flag at the largest of `now` ÷ 2, ÷ 4, … down to `least` that mends."""
+    """The flag at the largest of `now` ÷ 2, ÷ 4, … down to `least` that mends. text: of (value, now)."""
     option = flag.strip("-").replace("-", "_")
 
     def at(value: int) -> Mend | None:
-        return tried(f"{flag} {value}", text(value), **{option: value})
+        return tried(f"{flag} {value}", text(value, now), **{option: value})
 
     found = at(least) if least < now else None
     if found is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from narrows.text import BadInput, Text
+from narrows.models.experts import has_experts
+from narrows.text import BadInput, Text, flag_of
 
 if TYPE_CHECKING:
     from narrows.engines.command import EngineCommand
@@ -89,21 +90,18 @@ def pasted_options(
     if command.ignored:
         notes.append(Text("flags of the command that were not read: {flags}", flags=", ".join(command.ignored)))
     options.pop("gpu_layers", None)
-    without = [flag for flag in ("max_loras", "max_lora_rank") if flag in options]
+    without = [name for name in ("max_loras", "max_lora_rank") if name in options]
     slots, rank = options.pop("max_loras", 1), options.pop("max_lora_rank", 16)
     if not options.get("lora", False):
-        warnings += [
-            Text("{flag} does nothing without --enable-lora", flag="--" + flag.replace("_", "-")) for flag in without
-        ]
+        warnings += [Text("{flag} does nothing without --enable-lora", flag=flag_of(name)) for name in without]
     if options.pop("lora", False):
         # vLLM's own: one adapter at once, of rank 16
         options["adapters"] = (slots, rank)
         notes.append(
             Text("LoRA adapters: 'narrows fit' counts their room in memory; what they compute is in no figure")
         )
-    for name in ("block_size",):
-        if options.pop(name, None):
-            warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag=name.replace("_", " ")))
+    if options.pop("block_size", None):
+        warnings.append(Text("{flag} is not modelled yet; the figures are without it", flag="block size"))
     return options
 
 
@@ -117,7 +115,7 @@ def with_experts_shared(options: dict[str, Any], model: ModelSpec, notes: list[T
     found = dict(options)
     replicas, whole = found.pop("data_parallel", 1), found.pop("expert_parallel", False)
     within = found.pop("dp_attention", False)
-    mixed = any(tensor.role.startswith("experts.") for layer, _ in model.kinds for tensor in layer.applied())
+    mixed = has_experts(model)
     tp = found.get("tp", 1)
     sglang = found.get("engine", "").startswith("sglang")
     if within and replicas > 1:

@@ -143,10 +143,9 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
     if pasted is not None:
         return _corrected(pasted, changes, "--max-running-requests", options["max_num_seqs"])
     replicas = deployment.attention_data_parallel
-    ranks = deployment.tensor_parallel * replicas
     values: dict[str, Any] = {
         "--model-path": served_name(deployment.model),
-        "--tp": _several(ranks),
+        "--tp": _several(deployment.ranks_per_stage),
         "--dp": _several(replicas),
         "--enable-dp-attention": "" if replicas > 1 else None,
         "--ep-size": _several(deployment.expert_parallel),
@@ -197,8 +196,8 @@ def _llama_server(deployment: Deployment, change: str, load: int) -> str:
         found += ["-ctk", keys]
     if values != "f16":
         found += ["-ctv", values, "-fa", "on"]
-    if deployment.draft is not None and deployment.draft.model is not None:
-        found += ["-md", served_name(deployment.draft.model)]
+    if deployment.draft_model is not None:
+        found += ["-md", served_name(deployment.draft_model)]
     return join([*found, "--swa-full"] if deployment.swa_full else found)
 
 

@@ -9,7 +9,7 @@ import click
 from narrows.cli.options import Command, as_json, draw, emit, example, lang, option, plot, sizes, waiting
 from narrows.cli.shared import shared
 from narrows.report.i18n import _
-from narrows.text import BadInput
+from narrows.text import BadInput, flag_of
 
 
 def _run(model: str, as_json: bool, plot: str | None, **options: Any) -> int:
@@ -36,8 +36,9 @@ def _llama_options(options: dict[str, Any]) -> None:
         raise BadInput("--{flag} is an option of llama.cpp; add --engine llama.cpp", flag=used[0].replace("_", "-"))
     for name in ("ctx_size", "parallel", "ubatch_size"):
         if given[name] is not None and given[name] < 1:
-            flag = "--" + name.replace("_", "-")
-            raise BadInput("{flag} is {value}; it must be at least {least}", flag=flag, value=given[name], least=1)
+            raise BadInput(
+                "{flag} is {value}; it must be at least {least}", flag=flag_of(name), value=given[name], least=1
+            )
     _under_one_name(same, given, options)
     if given["ctx_size"] is not None and options["max_len"] is not None:
         raise BadInput(

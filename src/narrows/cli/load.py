@@ -39,9 +39,10 @@ command = Command(
     "load",
     callback=_run,
     help=_(
-        "How long from storage to ready, and which stage decides? MODEL is named as for 'narrows fit'. --from is a "
-        "kind of storage (gp3, io2, efs, fsx, nfs, nvme, s3, gcs, hub, gcsfuse, hyperdisk, tmpfs, …) or a local path, "
-        "whose file system, size and page cache are looked up. Exit 0, 2: bad input."
+        "How long from storage to ready, and which stage decides? MODEL is named as for 'narrows fit', but "
+        "not by a start command. --from is a kind of storage (gp3, io2, efs, fsx, nfs, nvme, s3, gcs, hub, gcsfuse, "
+        "hyperdisk, tmpfs, …) or a local path, whose file system, size and page cache are looked up. Exit 0, 2: bad "
+        "input."
     ),
     epilog=example("narrows load llama-3.1-8b --from gp3 --gpu l40s"),
     params=[

@@ -91,9 +91,10 @@ def sizes(options: dict[str, Any], *names: str) -> None:
     """Bytes in place of what these options were given as (`--memory 44.4GiB`). Raises BadInput."""
     for name in names:
         if options[name] is not None:
+            from narrows.text import flag_of
             from narrows.units import size
 
-            options[name] = size("--" + name.replace("_", "-"), options[name])
+            options[name] = size(flag_of(name), options[name])
 
 
 def draw(answer: Printed, plot: str | None) -> None:

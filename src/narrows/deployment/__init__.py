@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from narrows.deployment.blocks import whole_blocks
-from narrows.deployment.resolve import MOST_LENGTH, deploy, whole
+from narrows.deployment.counts import MOST_LENGTH, whole
+from narrows.deployment.resolve import deploy
 from narrows.deployment.split import check_experts, check_split, stages
 from narrows.deployment.types import Deployment
 

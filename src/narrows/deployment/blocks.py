@@ -5,6 +5,7 @@ from __future__ import annotations
 from narrows.deployment.split import check_split
 from narrows.deployment.types import Deployment
 from narrows.models import ModelSpec
+from narrows.models.experts import expert_tensors
 from narrows.precision.floats import Fp8Block
 from narrows.text import BadInput
 
@@ -17,12 +18,10 @@ def whole_blocks(deployment: Deployment) -> Deployment:
     up's weight = 192 is not divisible by weight quantization block_n = 128".
     """
     model, scheme, tp = deployment.model, deployment.model.precision.scheme, deployment.tensor_parallel
-    ranks = tp * deployment.attention_data_parallel
-    cut = ranks // deployment.expert_parallel
+    cut = deployment.expert_width_parallel
     if cut == 1 or not isinstance(scheme, Fp8Block):
         return deployment
-    experts = [t for layer, _ in model.kinds for t in layer.applied() if t.role.startswith("experts.")]
-    widths = {tensor.shards for tensor in experts if tensor.shards > 1}
+    widths = {tensor.shards for tensor in expert_tensors(model) if tensor.shards > 1}
     narrow = next((width for width in widths if width // cut % scheme.rows), None)
     if narrow is None:
         return deployment
@@ -37,7 +36,7 @@ def whole_blocks(deployment: Deployment) -> Deployment:
         part=narrow // cut,
         rows=scheme.rows,
         engine=deployment.engine.name,
-        ranks=ranks,
+        ranks=deployment.ranks_per_stage,
         works=works[-1] if works else 1,
     )
 

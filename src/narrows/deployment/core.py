@@ -14,7 +14,7 @@ from narrows.text import BadInput, Text
 
 _LEAST_MAJOR = 8
 """Compute capability from which V1 runs in those versions: FlashAttention needs Ampere (vllm-project/vllm#13726)."""
-_HOPPER = "9.0"
+_HOPPER = (9, 0)
 _IMAGES = 5120
 """Tokens of a step that V0 gives models with images at least (vLLM's SchedulerConfig)."""
 
@@ -56,8 +56,7 @@ def _why(
 ) -> Text | None:
     """Why a rule of the engine's list holds here; None where it does not."""
     nvidia = device.vendor == "nvidia"
-    major, _, _ = (device.compute_capability or "").partition(".")
-    if rule == "old device" and nvidia and major.isdecimal() and int(major) < _LEAST_MAJOR:
+    if rule == "old device" and nvidia and device.capability is not None and device.capability[0] < _LEAST_MAJOR:
         return Text(
             "{gpu} has compute capability {capability}, and V1 needs 8.0",
             gpu=device.name,
@@ -68,7 +67,7 @@ def _why(
     if rule == "float32" and dtype.bits == 32:
         return Text("V1 does not take float32 in this version")
     if rule in ("fp8 cache", "fp8 cache but Hopper") and nvidia and kv.bits == 8:
-        if rule == "fp8 cache" or device.compute_capability != _HOPPER:
+        if rule == "fp8 cache" or device.capability != _HOPPER:
             return Text("V1 does not take an 8-bit KV cache on this device in this version")
     elif rule == "pipeline" and pipeline_parallel > 1:
         return Text("V1 runs pipelines only by Ray in this version")

@@ -141,7 +141,7 @@ def draft_bytes(deployment: Deployment) -> int:
     if draft is None or not (draft.model or draft.towers):
         return 0
     seen, engine = drafting(deployment), deployment.engine
-    shared = engine.shares_draft_embedding and deployment.pipeline_parallel == 1
+    shared = shares_embedding(deployment)
     if draft.model is not None:
         rows: list[TensorRow] = outer_rows_of(seen, True, True)
         for layer, indices in layers_within(draft.model, range(draft.model.layers)):
@@ -157,6 +157,11 @@ def draft_bytes(deployment: Deployment) -> int:
     elif not engine.shares_prediction_head:
         total += resident_bytes([row for row in rows if row.tensor.role == "mtp.head"], seen)
     return total + (0 if shared else _vocabulary(seen, deployment.model))
+
+
+def shares_embedding(deployment: Deployment) -> bool:
+    """Whether what drafts takes the target's embedding, which lies on another rank where there are several stages."""
+    return deployment.engine.shares_draft_embedding and deployment.pipeline_parallel == 1
 
 
 def _vocabulary(seen: Deployment, target: ModelSpec) -> int:

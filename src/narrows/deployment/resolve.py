@@ -13,6 +13,7 @@ import msgspec
 from narrows.deployment.adapters import check_rank
 from narrows.deployment.cache import cache_format
 from narrows.deployment.core import core_of, one_token_each, step_of, within_step
+from narrows.deployment.counts import MOST_RANKS, whole
 from narrows.deployment.draft import check_draft
 from narrows.deployment.split import check_experts, check_split, replicated
 from narrows.deployment.types import Deployment, Draft
@@ -28,8 +29,6 @@ from narrows.precision.named import named_scheme
 from narrows.precision.per_tensor import PerTensor
 from narrows.text import BadInput, Text
 from narrows.units import binary
-
-MOST_LENGTH = 2**31 - 1
 
 
 def deploy(
@@ -108,10 +107,11 @@ def deploy(
                 engine=facts.label,
             )
         )
-    tp, pp = whole("--tp", tensor_parallel, 4096), whole("--pp", pipeline_parallel, 4096)
+    tp, pp = whole("--tp", tensor_parallel, MOST_RANKS), whole("--pp", pipeline_parallel, MOST_RANKS)
     check_split(model, tp, pp)
     check_experts(model, tp, expert_parallel, attention_data_parallel, facts.name)
-    assumptions += partitioned(model, tp, facts.name, tp * attention_data_parallel // expert_parallel)
+    ranks = tp * attention_data_parallel
+    assumptions += partitioned(model, tp, facts.name, ranks // expert_parallel)
     usable = _usable(accelerator, device_memory, assumptions)
     weights_dtype = _dtype(model, dtype, assumptions)
     if facts.name == "vllm":
@@ -135,7 +135,7 @@ def deploy(
             model,
             accelerator,
             usable if device_memory is not None else accelerator.memory_bytes,
-            (tp * attention_data_parallel, pp),
+            (ranks, pp),
             replicas=attention_data_parallel,
             drafts=draft.method if draft is not None and draft.method not in WEIGHTLESS else "",
             chunk=max_num_batched_tokens,
@@ -247,15 +247,6 @@ def _quantized(model: ModelSpec, wanted: str | None, engine: str, assumptions: l
         return model
     # llama.cpp quantizes nothing while it loads; what its files can be is told above
     return model if engine == "llama.cpp" else as_kept(model, wanted, engine, assumptions)
-
-
-def whole(flag: str, value: int, most: int = MOST_LENGTH) -> int:
-    """A whole number from 1 to `most`; the flag is named in the error."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise BadInput(
-            "{flag} is {value}; it must be a whole number from 1 to {most}", flag=flag, value=str(value)[:40], most=most
-        )
-    return value
 
 
 def _share(engine: Engine, utilization: float | None) -> float:

@@ -31,14 +31,24 @@ def format_of(scheme: Scheme) -> tuple[What, str] | None:
     return next((found for kind, found in known if isinstance(scheme, kind)), None)
 
 
+def wanting(deployment: Deployment) -> tuple[Text, ...]:
+    """Why the engine does not run it on this device, or is not known to; empty: it runs."""
+    return (
+        *_device(deployment),
+        *weights_wanting(deployment),
+        *_cache(deployment),
+        *_attention(deployment),
+    )
+
+
 def unfit(deployment: Deployment, dtype: str) -> tuple[Text, ...]:
     """Why memory is of something that does not start so; empty: nothing is known against it. dtype: as asked for."""
     return (
         *_device(deployment),
         *_bfloat16(deployment, dtype),
         *weights_wanting(deployment),
-        *cache_wanting(deployment),
-        *attention_wanting(deployment),
+        *_cache(deployment),
+        *_attention(deployment),
     )
 
 
@@ -114,7 +124,7 @@ def weights_refused(deployment: Deployment) -> bool:
     return found is not None and found.way == "none"
 
 
-def cache_wanting(deployment: Deployment) -> Iterator[Text]:
+def _cache(deployment: Deployment) -> Iterator[Text]:
     """Why the engine does not keep such a cache, or is not known to."""
     if deployment.kv.bits >= 16:
         return
@@ -128,7 +138,7 @@ def cache_wanting(deployment: Deployment) -> Iterator[Text]:
         )
 
 
-def attention_wanting(deployment: Deployment) -> Iterator[Text]:
+def _attention(deployment: Deployment) -> Iterator[Text]:
     """Why the engine has no kernels for the model's attention on this device. What is not known is not said."""
     mixers = [part for layer, _ in deployment.model.kinds for part in parts_of(layer.mixer)]
     if not any(isinstance(one, LatentAttention) and one.index_heads for one in mixers):

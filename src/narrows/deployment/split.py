@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from narrows.deployment.counts import MOST_RANKS, whole
 from narrows.engines import Engine
 from narrows.models import ModelSpec
+from narrows.models.experts import expert_tensors
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput, Text
 
@@ -109,16 +111,10 @@ def check_experts(model: ModelSpec, tp: int, expert_parallel: int, replicas: int
     vLLM gives the first ranks one more where experts do not come out even (`determine_expert_map`, Apache-2.0).
     """
     for flag, value in (("--ep", expert_parallel), ("--dp", replicas)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 4096:
-            raise BadInput(
-                "{flag} is {value}; it must be a whole number from 1 to {most}",
-                flag=flag,
-                value=str(value)[:40],
-                most=4096,
-            )
+        whole(flag, value, MOST_RANKS)
     if expert_parallel == 1 and replicas == 1:
         return
-    experts = [t for layer, _ in model.kinds for t in layer.applied() if t.role.startswith("experts.")]
+    experts = expert_tensors(model)
     if not experts:
         raise BadInput(
             "{model} has no experts, so there is nothing that replicas or ranks could share; use --tp", model=model.name

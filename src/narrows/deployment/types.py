@@ -85,12 +85,22 @@ class Deployment(msgspec.Struct, frozen=True):
     @property
     def count(self) -> int:
         """Accelerators in all."""
-        return self.tensor_parallel * self.pipeline_parallel * self.attention_data_parallel
+        return self.ranks_per_stage * self.pipeline_parallel
+
+    @property
+    def ranks_per_stage(self) -> int:
+        """Ranks of one pipeline stage, of all replicas together: those that share the experts."""
+        return self.tensor_parallel * self.attention_data_parallel
 
     @property
     def expert_width_parallel(self) -> int:
         """In how many pieces the width of an expert is cut: ranks of a stage ÷ expert_parallel."""
-        return self.tensor_parallel * self.attention_data_parallel // self.expert_parallel
+        return self.ranks_per_stage // self.expert_parallel
+
+    @property
+    def draft_model(self) -> ModelSpec | None:
+        """The model or head of its own that drafts; None where nothing drafts, or what drafts has none."""
+        return self.draft.model if self.draft is not None else None
 
     @property
     def budget(self) -> int:

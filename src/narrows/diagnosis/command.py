@@ -13,7 +13,7 @@ from narrows.engines.flags import flag_table
 from narrows.engines.version import parse_version
 from narrows.observe import Observation
 from narrows.observe.dumps import MASK, pairs, secret, whole
-from narrows.text import printable
+from narrows.text import flag_of, printable
 
 Changes = Mapping[str, str | None]
 """Flag → its value; "" for a switch; None takes the flag out."""
@@ -129,7 +129,7 @@ def _printed(command: Command, seen: Observation, plain_limits: bool) -> None:
     command.cut = not whole(dump)
     lost, hidden = [], []
     for name, text in pairs(dump):
-        flag = "--" + name.replace("_", "-")
+        flag = flag_of(name)
         value = literal(text)
         if name in _NO_FLAGS or value is None or (everything and _usual(name, value, text)):
             continue

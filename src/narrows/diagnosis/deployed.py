@@ -16,6 +16,7 @@ from narrows.engines.version import parse_version
 from narrows.hardware import Accelerator, accelerators, find_accelerator
 from narrows.memory.paging import paging
 from narrows.models import ModelSpec, load_model
+from narrows.models.experts import has_experts
 from narrows.observe import Observation
 from narrows.precision import format_of
 from narrows.text import BadInput, Text
@@ -227,8 +228,7 @@ def _options(seen: Observation, total: int | None, facts: Engine | None) -> dict
 
 def _shared_out(seen: Observation, model: ModelSpec | None) -> dict[str, int]:
     """How the experts are shared: by the ranks of all replicas of attention, whole or cut."""
-    layers = model.kinds if model is not None else ()
-    if not any(tensor.role.startswith("experts.") for layer, _ in layers for tensor in layer.applied()):
+    if model is None or not has_experts(model):
         return {}
     replicas = seen.settings.data_parallel or 1
     ranks = replicas * (seen.settings.tensor_parallel or 1)

@@ -19,7 +19,7 @@ def draft_seen(written: str | None, model: ModelSpec | None, said: list[Text]) -
     """The draft of a log; where nothing is known of it, that the prediction is without. The hub is not asked."""
     if model is None or written is None or written.strip().lower() == "none":
         return None
-    from narrows.deployment.drafts import draft_of
+    from narrows.deployment.asked_draft import draft_of
     from narrows.engines.speculative import read_speculative
 
     found = {name: value.strip() for name, value in _FIELD.findall(written[:2000])}

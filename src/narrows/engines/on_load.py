@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from narrows.models import ModelSpec
+from narrows.models.experts import has_experts
 from narrows.precision import UNQUANTIZED
 from narrows.text import BadInput, Text
 
@@ -67,7 +68,7 @@ def _made_on_load(model: ModelSpec, wanted: str, engine: str, assumptions: list[
             engine=engine if known else "vllm",
             known=", ".join(known or methods_on_load("vllm")),
         )
-    if made.of == "experts" and not any(t.role.startswith("experts.") for one, _ in model.kinds for t in one.tensors()):
+    if made.of == "experts" and not has_experts(model):
         raise BadInput(
             "--quantization is {value}, which quantizes experts alone, and the model has none; leave it out",
             value=wanted[:40],

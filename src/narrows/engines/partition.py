@@ -53,9 +53,10 @@ def check_partition(model: ModelSpec, tp: int, engine: str, width: int) -> tuple
         return ()
     return (
         Text(
-            "--tp {tp} leaves {size} values of an expert to a rank, which the {unit} that share a scale do not divide: "
-            "vLLM and SGLang start with whole experts on each rank only (--enable-expert-parallel)",
-            tp=width,
+            "experts cut into {width} pieces leave {size} values of an expert to a rank, which the {unit} that share "
+            "a scale do not divide: vLLM and SGLang start with whole experts on each rank only "
+            "(--enable-expert-parallel)",
+            width=width,
             size=cut[1],
             unit=cut[2],
         ),

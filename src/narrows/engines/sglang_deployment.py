@@ -98,7 +98,7 @@ def resolved(
         )
     sparse = any(isinstance(layer.mixer, LatentAttention) and layer.mixer.index_heads for layer, _ in model.kinds)
     usual = facts.latent_page_size.value if sparse else facts.page_size.value
-    if sparse and kv_cache_dtype == "auto" and (accelerator.compute_capability or "").partition(".")[0] == "10":
+    if sparse and kv_cache_dtype == "auto" and (accelerator.capability or (0, 0))[0] == 10:
         kv_cache_dtype = "fp8"
         assumptions.append(
             Text(

@@ -127,6 +127,12 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
         return self.memory_kind == "host"
 
     @property
+    def capability(self) -> tuple[int, int] | None:
+        """(major, minor) of the compute capability; None where it is not stated, or is no number (AMD: gfx942)."""
+        major, _, minor = (self.compute_capability or "").partition(".")
+        return (int(major), int(minor) if minor.isdecimal() else 0) if major.isdecimal() else None
+
+    @property
     def precisions(self) -> tuple[str, ...]:
         """The precisions it has a peak for, in the order of `PRECISIONS`."""
         return tuple(name for name in PRECISIONS if getattr(self, name) is not None)

@@ -10,7 +10,7 @@ import msgspec
 
 from narrows.calibration import Coefficients
 from narrows.deployment import Deployment
-from narrows.models.feedforward import Beside, Dense, MixtureOfExperts
+from narrows.models.feedforward import Dense
 from narrows.models.mixers import Attention
 from narrows.models.spec import Layer, Tower
 from narrows.step import flows
@@ -56,8 +56,8 @@ def sampler_of(deployment: Deployment) -> str:
 
     On older devices the first runner sorts, and the second one does without FlashInfer (log of v0.30.0 on a T4).
     """
-    major, _, minor = (deployment.accelerator.compute_capability or "").partition(".")
-    old = (int(major), int(minor or 0)) < _NATIVE_BELOW if major.isdecimal() else False
+    capability = deployment.accelerator.capability
+    old = capability is not None and capability < _NATIVE_BELOW
     if second_runner(deployment):
         if not deployment.engine.second_runner_sampler:
             return "none"
@@ -106,11 +106,6 @@ def dense_elements(layer: Layer, deployment: Deployment) -> int:
 def expert_elements(layer: Layer, deployment: Deployment) -> int:
     """Elements per token of the workspaces of a layer's fused experts on one rank; 0 without experts."""
     return max((flow.workspace for flow in flows(layer, deployment)), default=0)
-
-
-def has_experts(deployment: Deployment) -> bool:
-    """Whether a router sends tokens to experts in any layer."""
-    return any(isinstance(layer.feed_forward, MixtureOfExperts | Beside) for layer, _ in deployment.model.kinds)
 
 
 def _vision_elements(tower: Tower) -> int:

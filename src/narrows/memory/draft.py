@@ -5,17 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from narrows.deployment import Deployment
-from narrows.deployment.draft import draft_bytes, draft_layers, drafting
+from narrows.deployment.draft import draft_bytes, draft_layers, drafting, shares_embedding
 from narrows.engines.speculative import LOOKING_AHEAD, WEIGHTLESS
 from narrows.memory.resident import rope_bytes
 from narrows.memory.shard import draft_cache
 from narrows.text import Text
 from narrows.units import binary
 
-DRAFTED = 3.0
+UNSCORED = 3.0
 """Intervals of starts that draft are this many times as wide: none of them was scored."""
-_AUXILIARY = 3
-"""Outputs of the target's layers that an EAGLE-3 head reads, kept until the last one."""
 
 
 class DraftShare(msgspec.Struct, frozen=True):
@@ -67,12 +65,16 @@ def draft_tables(deployment: Deployment) -> int:
 def draft_buffers(deployment: Deployment) -> int:
     """Bytes of a step's hidden states that are kept for what drafts from them: a vector for each token, assumed.
 
-    EAGLE-3 reads those of three layers. Source: vLLM's EagleProposer and gpu_model_runner (Apache-2.0).
+    EAGLE-3 reads those of layers before the last, too. Source: vLLM's EagleProposer and gpu_model_runner (Apache-2.0).
     """
     draft = deployment.draft
     if draft is None or draft.method in (*WEIGHTLESS, "draft_model", "medusa"):
         return 0
-    vectors = 1 + (_AUXILIARY if draft.method == "eagle3" else 0)
+    vectors = 1
+    if draft.method == "eagle3":
+        from narrows.models.drafts import AUXILIARY
+
+        vectors += AUXILIARY
     return vectors * deployment.max_num_batched_tokens * deployment.model.hidden * deployment.dtype.bits // 8
 
 
@@ -84,10 +86,7 @@ def drafting_layers(deployment: Deployment) -> int:
 def draft_told(deployment: Deployment) -> list[Text]:
     """What drafting takes, in a sentence."""
     share = draft_share(deployment)
-    if share is None:
-        return []
-    figures = {"method": share.method, "weights": binary(share.weights)}
-    return [_told(share, figures, deployment.max_length)]
+    return [] if share is None else [_told(share, deployment.max_length)]
 
 
 def draft_notes(deployment: Deployment) -> list[Text]:
@@ -96,8 +95,7 @@ def draft_notes(deployment: Deployment) -> list[Text]:
     if share is None:
         return []
     found = draft_told(deployment)
-    shared = deployment.engine.shares_draft_embedding and deployment.pipeline_parallel == 1
-    if share.method in ("mtp", "eagle", "eagle3") and shared:
+    if share.method in ("mtp", "eagle", "eagle3") and shares_embedding(deployment):
         whole = deployment.dtype.bytes_for(deployment.model.vocab * deployment.model.hidden)
         found.append(
             Text(
@@ -118,13 +116,14 @@ def draft_notes(deployment: Deployment) -> list[Text]:
         Text(
             "activations and graphs of a server that drafts are otherwise assumed to be as without: none was scored, "
             "so the interval is {times} times as wide",
-            times=int(DRAFTED),
+            times=int(UNSCORED),
         )
     )
     return found
 
 
-def _told(share: DraftShare, figures: dict[str, str], length: int) -> Text:
+def _told(share: DraftShare, length: int) -> Text:
+    figures = {"method": share.method, "weights": binary(share.weights)}
     if not share.weights:
         return Text("drafts by {method} keep neither weights nor KV cache of their own on the device", **figures)
     if not share.kv_bytes_per_sequence:

@@ -12,17 +12,17 @@ from narrows.memory.activations import (
     captures,
     encoded_tokens,
     graphs_inside,
-    has_experts,
     peak,
     vision_bytes,
 )
 from narrows.memory.adapters import adapter_bytes
 from narrows.memory.delta import delta_note, delta_term
-from narrows.memory.draft import DRAFTED, draft_buffers, draft_notes, draft_tables, drafting_layers
+from narrows.memory.draft import UNSCORED, draft_buffers, draft_notes, draft_tables, drafting_layers
 from narrows.memory.offload import copied_bytes, offload_notes
 from narrows.memory.reserve import Reserve
 from narrows.memory.resident import loaded_beside
 from narrows.memory.shard import Shard, binding_shard, shards
+from narrows.models.experts import has_experts
 from narrows.text import Text
 from narrows.units import binary
 
@@ -93,7 +93,7 @@ def reserve(deployment: Deployment, given: Coefficients | None = None) -> Reserv
     if not deployment.engine.measured and given is None:
         scale *= UNMEASURED
     elif deployment.draft is not None:
-        scale *= DRAFTED
+        scale *= UNSCORED
     least, most = (peak(deployment, _assumed_at(known, end)).largest - moments.largest for end in ("low", "high"))
     basis = [_peak_basis(deployment, moments, known), *_whole_towers(deployment), runtime_basis]
     if delta is not None:
@@ -238,7 +238,7 @@ def layers_of(deployment: Deployment) -> int:
 def graph_name(deployment: Deployment) -> str:
     """The coefficient of one captured layer: experts cut over devices take twice what others do."""
     cut = deployment.tensor_parallel > 1
-    return "graph_bytes_per_layer_cut_experts" if cut and has_experts(deployment) else "graph_bytes_per_layer"
+    return "graph_bytes_per_layer_cut_experts" if cut and has_experts(deployment.model) else "graph_bytes_per_layer"
 
 
 def spread(estimated: float) -> float:
@@ -276,8 +276,8 @@ def peer_name(deployment: Deployment) -> str | None:
     """The coefficient of buffers for each further device that come out of the engine's share; None: none do."""
     if deployment.engine.nccl_in_budget:
         return "nccl_bytes_per_peer"
-    major = (deployment.accelerator.compute_capability or "").partition(".")[0]
-    if deployment.engine.nvlink_in_budget and major.isdecimal() and int(major) in _NVLINK_SHARP:
+    capability = deployment.accelerator.capability
+    if deployment.engine.nvlink_in_budget and capability is not None and capability[0] in _NVLINK_SHARP:
         return "nvlink_bytes_per_peer"
     return None
 

@@ -133,7 +133,7 @@ def llama_shards(deployment: Deployment) -> list[LlamaShard]:
                 cells.append(CellRow(len(here), each, window if keeps_windows else None))
             state += len(here) * 4 * _state_elements(layer.mixer)
         weights = resident_bytes(rows, deployment)
-        if deployment.draft is not None and deployment.draft.model is not None:
+        if deployment.draft_model is not None:
             (beside,) = llama_shards(drafting(deployment))
             weights, state = weights + beside.weights, state + beside.state
             cells += beside.cells
@@ -186,7 +186,7 @@ def llama_reserve(deployment: Deployment, given: Coefficients | None = None) -> 
     logits = model.vocab + model.hidden
     widest = max(dense_elements(layer, deployment) + expert_elements(layer, deployment) for layer, _ in model.kinds)
     buffer = int(tokens * max(logits, widest) * each.value)
-    if deployment.draft is not None and deployment.draft.model is not None:
+    if deployment.draft_model is not None:
         buffer += llama_reserve(drafting(deployment), given).activations
     basis: tuple[Text, ...] = (
         Text(

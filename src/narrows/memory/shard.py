@@ -75,12 +75,9 @@ def _kept(rows: list[TensorRow], deployment: Deployment) -> int:
     Source: SGLang (Apache-2.0): with --enable-dp-attention only attention and the embedding go by the ranks of a
     replica; --moe-dense-tp-size and --enable-dp-lm-head are off by default.
     """
-    replicas = deployment.attention_data_parallel
-    if deployment.engine.name != "sglang" or replicas == 1:
+    if deployment.engine.name != "sglang" or deployment.attention_data_parallel == 1:
         return resident_bytes(rows, deployment)
-    wide = msgspec.structs.replace(
-        deployment, tensor_parallel=deployment.tensor_parallel * replicas, attention_data_parallel=1
-    )
+    wide = msgspec.structs.replace(deployment, tensor_parallel=deployment.ranks_per_stage, attention_data_parallel=1)
     apart = [row for row in rows if row.tensor.role.startswith(("mlp.", "shared.", "head"))]
     own = [row for row in rows if row not in apart]
     return resident_bytes(own, deployment) + resident_bytes(apart, wide)

@@ -27,7 +27,7 @@ HEADS = ("eagle", "eagle3", "medusa")
 """Methods whose draft is a head that is trained for its target."""
 _LIKE_LLAMA = ("llama", "qwen2", "qwen3", "mistral", "eagle", "eagle3", "")
 """Families (`model_type`) of EAGLE heads that are built like a layer of Llama."""
-_AUXILIARY = 3
+AUXILIARY = 3
 """Layers of the target whose output an EAGLE-3 head reads."""
 
 
@@ -114,7 +114,7 @@ def _eagle(c: Fields, target: ModelSpec, third: bool) -> ModelSpec:
         own = c.maybe_size("draft_vocab_size", default=None) or vocab
         settings = c.values.get("eagle_config")
         if not (isinstance(settings, dict) and settings.get("use_aux_hidden_state") is False):
-            frame.append(Tensor("draft.fc", (hidden, _AUXILIARY * of_target), "plain"))
+            frame.append(Tensor("draft.fc", (hidden, AUXILIARY * of_target), "plain"))
         frame += [Tensor("draft.norm", (hidden,), "vector"), Tensor("draft.head", (own, hidden), "plain", own)]
         if own != vocab:
             frame.append(Tensor("draft.to_target", (own,), "buffer", format="int64"))

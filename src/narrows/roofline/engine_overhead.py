@@ -21,7 +21,7 @@ from narrows.calibration.laws import Law, laws
 from narrows.deployment import Deployment
 from narrows.hardware import Accelerator
 from narrows.models import ModelSpec
-from narrows.models.feedforward import Beside, MixtureOfExperts
+from narrows.models.experts import has_experts, mixture_of
 from narrows.roofline.devices import device_keys
 from narrows.step import AttentionShape, Batch, Collective, Elementwise, Experts, Gemm, Operator, Scan
 from narrows.step.load import phase_of
@@ -66,18 +66,9 @@ def kind_of(operator: Operator) -> str:
 
 def shape_of(model: ModelSpec) -> str:
     """What models have in common that cost the same per step: `61x7168x256` (layers, width, experts), `80x8192`."""
-    experts = max((_experts(layer.feed_forward) for layer, _ in model.kinds), default=0)
+    mixtures = (mixture_of(layer.feed_forward) for layer, _ in model.kinds)
+    experts = max((one.experts for one in mixtures if one is not None), default=0)
     return f"{model.layers}x{model.hidden}" + (f"x{experts}" if experts else "")
-
-
-def _experts(part: object) -> int:
-    found = part.experts if isinstance(part, Beside) else part
-    return found.experts if isinstance(found, MixtureOfExperts) else 0
-
-
-def mixture(model: ModelSpec) -> bool:
-    """Whether any layer routes tokens to experts."""
-    return any(_experts(layer.feed_forward) for layer, _ in model.kinds)
 
 
 def stored_as(model: ModelSpec) -> str:
@@ -126,7 +117,7 @@ def asked_of(deployment: Deployment, engine: str = "", version: str = "") -> Ask
     """The key of a deployment. engine, version: in place of the deployment's (an engine that narrows cannot deploy)."""
     model = deployment.model
     return Asked(
-        "experts" if mixture(model) else "dense",
+        "experts" if has_experts(model) else "dense",
         device_keys(deployment.accelerator),
         engine or deployment.engine.name,
         version or deployment.engine.version,

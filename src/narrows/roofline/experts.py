@@ -52,7 +52,7 @@ NEAR = 1e-3
 8,192 inputs."""
 FINE_BITS = 8.1
 """From here on scales are finer than a column's: MXFP8 has 8.25."""
-MARLIN_BELOW = 9.0
+MARLIN_BELOW = (9, 0)
 """Compute capability below which engines run experts with weights of few bits by Marlin (vLLM's `select_mxfp4_moe`,
 `CompressedTensorsWNA16MarlinMoEMethod`)."""
 MARLIN = "nvidia GDDR"
@@ -61,8 +61,7 @@ MARLIN = "nvidia GDDR"
 
 def marlin_law(found: Law, operator: Operator, device: Accelerator) -> Law:
     """Marlin's law where that is the kernel and none was measured on this class of devices; else the law as found."""
-    capability = device.compute_capability or ""
-    older = capability.replace(".", "").isdecimal() and float(capability) < MARLIN_BELOW
+    older = device.capability is not None and device.capability < MARLIN_BELOW
     if format_of(_shape(operator)) != "w4a16" or not older or found.device not in ("nvidia", "any"):
         return found
     measured = law("experts", "experts", (MARLIN,), "w4a16")

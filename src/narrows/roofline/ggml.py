@@ -23,9 +23,8 @@ ENGINE = "llama.cpp"
 
 def in_integers(device: Accelerator) -> bool:
     """Whether weights of few bits are multiplied in 8-bit integers there."""
-    capability = device.compute_capability or ""
-    known = capability.replace(".", "").isdecimal() and device.int8
-    return device.vendor == "nvidia" and bool(known) and float(capability) >= 7.5
+    capability = device.capability
+    return device.vendor == "nvidia" and capability is not None and bool(device.int8) and capability >= (7, 5)
 
 
 def peak_of(operator: Operator, device: Accelerator) -> float:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from narrows.deployment import Deployment
+from narrows.deployment.runs import wanting
 from narrows.hardware import Accelerator, accelerators, cheapest
 from narrows.models import ModelSpec
 from narrows.roofline.phases import Load, PhaseTime, Served, held
-from narrows.roofline.runs import wanting
 from narrows.roofline.what_if import deployed
 from narrows.text import BadInput, Text
 from narrows.units import usd

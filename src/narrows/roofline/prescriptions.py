@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 
+from narrows.deployment.runs import wanting
 from narrows.hardware import Price, cheapest
+from narrows.memory.aside import LEAST_STEP, fewer_sequences, smaller_steps
 from narrows.roofline.change import AS_IT_IS, Ask, Change, phase_time
 from narrows.roofline.other_devices import other_devices
 from narrows.roofline.phases import PhaseTime, Served, decode, prefill
 from narrows.roofline.ranks import ranks
-from narrows.roofline.runs import able, multiplied, wanting
+from narrows.roofline.runs import able, multiplied
 from narrows.roofline.turning import kv_bytes, weight_bytes
 from narrows.roofline.what_if import deployed, with_weights
 from narrows.step.arithmetic import plain as arithmetic_of
@@ -26,8 +28,6 @@ DRAFTED, ACCEPTED = 3, 0.7
 """Assumed of speculative decoding: tokens drafted per pass, and the share of them that is accepted, each alone."""
 CACHED = 0.5
 """Assumed of prefix caching: the share of the prompt that is there already."""
-LEAST_STEP = 2048
-"""Tokens of a step, below which prefill reads the weights too often for its arithmetic."""
 MOST_SEQUENCES = 1024
 """Larger batches than engines run by themselves are not prescribed."""
 
@@ -256,23 +256,14 @@ def _making_room(ask: Ask) -> Iterator[Change]:
     """Where memory does not hold the load: set aside for its own sequences alone, or smaller steps; or more stages."""
     usual, wanted = ask.deployment.max_num_seqs, ask.load.batch
     if wanted < usual:
-        text = (
-            Text("sets memory aside for one sequence at a time, not {usual}", usual=usual)
-            if wanted == 1
-            else Text("sets memory aside for {n} sequences at once, not {usual}", n=wanted, usual=usual)
-        )
-        yield from _redeployed(
-            ask, "fewer_sequences", "decode", f"--max-num-seqs {wanted}", text, {"max_num_seqs": wanted}
-        )
+        text, flag = fewer_sequences(wanted, usual), f"--max-num-seqs {wanted}"
+        yield from _redeployed(ask, "fewer_sequences", "decode", flag, text, {"max_num_seqs": wanted})
     usual = ask.deployment.max_num_batched_tokens
     if usual > LEAST_STEP:
-        text = Text(
-            "sets memory aside for steps of {n} tokens, not {usual}; prefill takes more", n=LEAST_STEP, usual=usual
-        )
-        flag = f"--max-num-batched-tokens {LEAST_STEP}"
+        text, flag = smaller_steps(LEAST_STEP, usual), f"--max-num-batched-tokens {LEAST_STEP}"
         yield from _redeployed(ask, "smaller_steps", "decode", flag, text, {"max_num_batched_tokens": LEAST_STEP})
     stages = 2 * ask.deployment.pipeline_parallel
-    count = stages * ask.deployment.tensor_parallel
+    count = stages * ask.deployment.ranks_per_stage
     text = Text("layers spread over {n} of these, which take their turns in a step", n=count)
     yield from _redeployed(ask, f"pp{stages}", "decode", f"--pp {stages}", text, {"pipeline_parallel": stages})
 

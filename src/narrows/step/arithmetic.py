@@ -12,7 +12,7 @@ from typing import NamedTuple
 from narrows.hardware import Accelerator
 from narrows.precision import UNQUANTIZED, Format, Scheme
 
-_FP8_ATTENTION = ("9", "10")
+_FP8_ATTENTION = (9, 10)
 """Major compute capabilities whose attention kernels multiply an FP8 cache as it is (FlashAttention 3, TRT-LLM's)."""
 
 
@@ -70,7 +70,7 @@ def of_scheme(scheme: Scheme, device: Accelerator, dtype: Format) -> Arithmetic:
 
 def of_attention(device: Accelerator, dtype: Format, kv: Format) -> Arithmetic:
     """Of scores and of the weighted sum of values: an 8-bit cache is multiplied as such by some kernels only."""
-    major = (device.compute_capability or "").partition(".")[0]
-    if kv.bits == 8 and "fp8" in device.precisions and major in _FP8_ATTENTION:
+    known = device.capability is not None and device.capability[0] in _FP8_ATTENTION
+    if kv.bits == 8 and "fp8" in device.precisions and known:
         return Arithmetic("fp8", 8)
     return plain(device, dtype)

@@ -15,7 +15,7 @@ from narrows.deployment import Deployment, stages
 from narrows.deployment.share import layers_within, lent_into, outer_rows_of, resident_of, stands_in, towers_of
 from narrows.hardware.machines import span_of
 from narrows.models.class_heads import note_of
-from narrows.models.feedforward import Beside, MixtureOfExperts
+from narrows.models.experts import mixture_of
 from narrows.models.spec import Layer
 from narrows.models.tensors import Tensor, TensorRow
 from narrows.step.batch import Batch
@@ -112,8 +112,8 @@ def _held(piece: Piece, layer: Layer, deployment: Deployment, skipped: bool) -> 
     if tensor.copies > 1 and tensor.active is not None:
         if not tensor.role.startswith("experts."):
             return Held("experts", "idle experts", tensor.copies, tensor.copies, tensor.active)
-        part = layer.feed_forward.experts if isinstance(layer.feed_forward, Beside) else layer.feed_forward
-        all_experts = tensor.copies + (part.idle if isinstance(part, MixtureOfExperts) else 0)
+        part = mixture_of(layer.feed_forward)
+        all_experts = tensor.copies + (part.idle if part is not None else 0)
         here = -(-tensor.copies // deployment.expert_parallel)
         return Held("experts", "idle experts", here, all_experts, tensor.active)
     return Held("always", "weights")
@@ -220,7 +220,7 @@ def _between(site: Site, times: int) -> Iterator[Kernel]:
     deployment = site.deployment
     row = 2 * deployment.model.hidden * site.element // site.tp
     for stage in range(times):
-        span = span_of(deployment.accelerator, site.tp * deployment.attention_data_parallel, stage)
+        span = span_of(deployment.accelerator, deployment.ranks_per_stage, stage)
         yield Talk("pipeline.send", "send", 2, "tokens", row, site.base.precision, span=span if span > 2 else 0)
         if site.tp > 1:
             yield Talk("pipeline.all_gather", "all_gather", site.tp, "tokens", row, site.base.precision)

@@ -7,7 +7,7 @@ from typing import Any
 
 from narrows.answers.base import command_line
 from narrows.answers.drafts import OLDER, with_draft
-from narrows.answers.first import core_warnings
+from narrows.answers.first import engine_warnings
 from narrows.answers.model import model_facts
 from narrows.answers.options import as_planned, asked_of, deploy_options, named_devices, read_model, said_of
 from narrows.answers.roofline.bounds import bounds_of
@@ -132,7 +132,7 @@ def roofline(
         others=tuple(found[1:]),
         generations=walls,
         cautions=(
-            *core_warnings(first.deployment.engine, wanted.get("engine_core")),
+            *engine_warnings(first.deployment.engine, wanted.get("engine_core")),
             *_unsized(devices, wanted["memory"]),
             *cautions(spec, [ask.deployment for ask in asks]),
             *dict.fromkeys(_unheld(asks)),

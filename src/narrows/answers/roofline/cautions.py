@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from narrows.answers.first import too_long, too_much
 from narrows.deployment import Deployment
-from narrows.memory.activations import has_experts
+from narrows.deployment.runs import wanting
 from narrows.memory.offload import held_by_host
 from narrows.models import ModelSpec
 from narrows.models.class_heads import note_of
+from narrows.models.experts import has_experts
 from narrows.roofline.phases import encoded
-from narrows.roofline.runs import multiplied, wanting
+from narrows.roofline.runs import multiplied
 from narrows.step.arithmetic import plain
 from narrows.text import Text
 from narrows.units import bandwidth, binary, seconds
@@ -62,7 +63,7 @@ def _with_host(deployment: Deployment) -> Iterator[Text]:
     rate = links.c2c or links.pcie
     if not size:
         return
-    if rate is None or has_experts(deployment):
+    if rate is None or has_experts(deployment.model):
         yield Text(
             "{size} of the weights per device stay in host memory and are read from there when a step needs them: the "
             "times are as if all were on the device, and do not hold",
