@@ -380,3 +380,14 @@ def test_a_pasted_command_of_llama_cpp_names_its_draft() -> None:
         "model": "b.gguf",
         "num_speculative_tokens": 8,
     }
+
+
+def test_smaller_steps_as_a_mend_stand_in_the_command() -> None:
+    options: dict[str, Any] = {"tp": 2, "pp": 4, "ep": 2, "kv_cache_dtype": "fp8", "gpu_memory_utilization": 0.8}
+    asked = _asked(method="mtp", num_speculative_tokens=3)
+    model, engine = "zai-org/GLM-4.5-Air", "vllm==0.10"
+    one = fit(model, "l40s", engine=engine, max_len=32768, speculative_config=asked, **options).candidates[0]
+    assert one.mend is not None
+    assert one.mend.change == "--max-num-batched-tokens 16384"
+    again = fit(one.serve_command, "l40s", engine=engine).candidates[0]
+    assert (again.fits, again.max_batch) == (True, one.mend.max_batch)
