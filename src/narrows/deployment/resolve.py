@@ -154,7 +154,7 @@ def deploy(
     if chosen.get("chunk") is not None:
         max_num_batched_tokens = chosen.pop("chunk")
     assumptions += check_draft(draft, model, facts, tp, pp)
-    assumptions += replicated(facts, tp, attention_data_parallel)
+    assumptions += replicated(facts, tp, attention_data_parallel, expert_parallel)
     length = _length(model, max_length, assumptions)
     sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)
     if facts.most_sequences and sequences > facts.most_sequences:

@@ -242,13 +242,9 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _table(self) -> tuple[TensorRow, ...]:
-        """Made once: parameters, active ones and bytes are each summed over it."""
-        rows = self.outer_rows()
-        for layer, indices in self.kinds:
-            rows += self.layer_rows(layer, indices)
-        for tower in self.towers:
-            rows += self.tower_rows(tower)
-        return tuple(rows)
+        # made once: parameters, active ones and bytes are each summed over it
+        of_layers = [row for layer, indices in self.kinds for row in self.layer_rows(layer, indices)]
+        return (*self.outer_rows(), *of_layers, *(row for tower in self.towers for row in self.tower_rows(tower)))
 
     @cached_property
     def by_rules(self) -> ModelSpec:
