@@ -146,8 +146,8 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
         changes["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
     if changes.pop("--dp-size", None) == "1":
         # --tp counts the ranks of all replicas
-        ranks = changes.get("--tp") or str(deployment.tensor_parallel)
-        changes |= {"--dp": None, "--enable-dp-attention": None, "--tp": ranks if ranks != "1" else None}
+        alone = changes.get("--tp") or str(deployment.tensor_parallel)
+        changes |= {"--dp": None, "--enable-dp-attention": None, "--tp": alone if alone != "1" else None}
     if pasted is not None:
         return _corrected(pasted, changes, "--max-running-requests", options["max_num_seqs"])
     replicas = deployment.attention_data_parallel
