@@ -15,7 +15,7 @@ _STEM, _OUT = 64, 2048
 
 
 def mobilenet(c: Fields, prefix: str) -> Body:
-    """The tower with the fusion of its last two stages, which ends 2,048 wide."""
+    """The tower with the fusion of its last two stages, which ends 2,048 wide. Raises BadInput for another one."""
     stated = c.raw("architecture", default=NAME)
     if stated != NAME or c.raw("model_args"):
         raise unread_tower(stated)
