@@ -165,6 +165,17 @@ def test_prediction_layers_of_deepseek_share_embedding_and_head_in_newer_version
     assert oldest[0].weights - layer[0].weights == 2 * vocabulary
 
 
+def test_each_rank_has_the_projection_of_a_prediction_layer_of_deepseek_whole() -> None:
+    """By hand: a layer of experts, norms, and eh_proj of 7168 × 14336 in 16 bits, on 8 ranks."""
+    shares = draft_share(_deployed("deepseek-v3", "h200-sxm", tensor_parallel=8, max_length=8192))
+    assert shares is not None
+    scaled = 1 + 4 / 128**2
+    latents = (7168 * 1536 + 7168 * 576) * scaled
+    cut = (1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 7168 + 257 * 3 * 7168 * 2048) * scaled
+    small = 256 * 7168 * 2 + 256 * 4 + (5 * 7168 + 2048) * 2
+    assert shares.weights == pytest.approx(latents + cut / 8 + small + 7168 * 14336 * 2, rel=1e-4)
+
+
 def test_experts_of_a_prediction_layer_are_given_out_as_the_others() -> None:
     cut = _deployed("deepseek-v3", "h200-sxm", tensor_parallel=8, max_length=8192)
     whole = _deployed("deepseek-v3", "h200-sxm", tensor_parallel=8, max_length=8192, expert_parallel=8)
@@ -369,3 +380,14 @@ def test_a_pasted_command_of_llama_cpp_names_its_draft() -> None:
         "model": "b.gguf",
         "num_speculative_tokens": 8,
     }
+
+
+def test_smaller_steps_as_a_mend_stand_in_the_command() -> None:
+    options: dict[str, Any] = {"tp": 2, "pp": 4, "ep": 2, "kv_cache_dtype": "fp8", "gpu_memory_utilization": 0.8}
+    asked = _asked(method="mtp", num_speculative_tokens=3)
+    model, engine = "zai-org/GLM-4.5-Air", "vllm==0.10"
+    one = fit(model, "l40s", engine=engine, max_len=32768, speculative_config=asked, **options).candidates[0]
+    assert one.mend is not None
+    assert one.mend.change == "--max-num-batched-tokens 16384"
+    again = fit(one.serve_command, "l40s", engine=engine).candidates[0]
+    assert (again.fits, again.max_batch) == (True, one.mend.max_batch)

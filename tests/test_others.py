@@ -129,3 +129,25 @@ def test_versions_that_do_not_count_others_are_warned_of_where_both_are_more_tha
 def test_a_device_that_is_too_small_for_what_others_hold_is_named() -> None:
     with pytest.raises(BadInput, match=r"less than the 14\.56 GiB of NVIDIA T4"):
         fit("llama-3.1-8b", ["l40s", "t4"], memory_in_use=20 * GIB)
+
+
+def test_a_share_that_holds_fewer_than_were_asked_for_says_how_many() -> None:
+    one = fit("llama-3.1-8b", "l40s", max_len=4096, batch=300, memory_in_use=10 * GIB).candidates[0]
+    assert one.mend is not None
+    assert one.mend.change.endswith(f"--batch {one.mend.max_batch}")
+
+
+def test_another_device_as_a_mend_is_one_that_nobody_else_holds() -> None:
+    one = fit("qwen3-8b", "l4", engine="vllm==0.24", max_len=8192, memory_in_use=12 * 2**30).candidates[0]
+    (other,) = [mend for mend in (one.mend, *one.other_mends) if mend is not None and "--gpu " in mend.change]
+    assert other.change.endswith("--memory-in-use 0")
+
+
+def test_a_device_that_runs_more_at_once_by_itself_is_told_how_many_were_asked_for() -> None:
+    asked = {"engine": "vllm==0.17.1", "max_len": 16, "batch": 300}
+    one = fit("stepfun-ai/step3", "t4", tp=4, dp=4, **asked).candidates[0]  # type: ignore[arg-type]
+    assert one.mend is not None
+    words = one.mend.change.split()
+    assert "--max-num-seqs 300" in one.mend.change
+    again = fit("stepfun-ai/step3", words[1], tp=8, max_num_seqs=300, **asked).candidates[0]  # type: ignore[arg-type]
+    assert again.fits

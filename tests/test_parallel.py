@@ -132,3 +132,23 @@ def test_more_stages_of_replicas_are_so_many_times_the_devices() -> None:
     answer = roofline("qwen3-30b-a3b", "l40s", batch=16, context=30_000, dp=2, ep=2)
     (change,) = [one for one in answer.prescriptions if one.change == "--pp 2"]
     assert change.text.params["n"] == 4
+
+
+def test_a_mend_of_sglang_without_replicas_takes_them_out_of_the_command() -> None:
+    """--tp counts the ranks of all replicas: four of four are 16 ranks, and eight without replicas are eight."""
+    one = fit("qwen3-235b-a22b", "a10g", engine="sglang", tp=4, dp=4, max_len=4096).candidates[0]
+    assert one.mend is not None
+    assert "--tp 8 --dp 1" in one.mend.change
+    assert "--tp 8" in one.serve_command
+    assert "dp" not in one.serve_command
+    gpu = one.mend.change.split()[1]
+    again = fit(one.serve_command, gpu, engine="sglang").candidates[0]
+    assert (again.max_batch, again.length) == (one.mend.max_batch, one.mend.length)
+
+
+def test_experts_that_vllm_cannot_give_out_so_are_said_to_be() -> None:
+    def notes(**options: object) -> str:
+        return str(fit("qwen3-30b-a3b", "h200-sxm", max_len=8192, **options).assumptions)  # type: ignore[arg-type]
+
+    assert "over all 8 ranks" in notes(tp=8, ep=4)
+    assert "no flag of it" not in notes(tp=8, ep=8) + notes(tp=8) + notes(tp=8, ep=4, engine="sglang")

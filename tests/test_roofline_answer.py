@@ -541,6 +541,13 @@ def test_a_model_that_generates_nothing_is_said_to(name: str) -> None:
     assert not roofline(read_config({"architectures": ["Qwen3ForCausalLM"], **QWEN}, name="some"), "l40s").cautions
 
 
+def test_a_class_that_is_called_after_its_family_generates_where_that_chats() -> None:
+    # InternVLChatModel of internvl_chat, as MistralModel of mistral, which has no head
+    answer = roofline("OpenGVLab/InternVL3-8B", "l40s")
+    assert answer.generates
+    assert "generates nothing" not in str(answer)
+
+
 def test_of_a_model_that_generates_nothing_prefill_alone_is_answered() -> None:
     config = {"architectures": ["Qwen3ForSequenceClassification"], **QWEN, "tie_word_embeddings": True}
     spec = read_config(config, name="some")

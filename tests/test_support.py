@@ -208,3 +208,21 @@ def test_an_engine_on_a_device_that_it_does_not_run_on_is_said_first() -> None:
 def test_weights_on_a_device_that_unpacks_them_are_said_to_be() -> None:
     said = [str(text) for text in roofline("llama-3.1-8b", "a100-sxm-80gb", precision="fp8").assumptions]
     assert any("unpacked on NVIDIA A100" in text and "as many FLOPs" in text for text in said)
+
+
+def test_sparse_latent_attention_needs_hopper_or_blackwell_of_the_data_centre() -> None:
+    told = {
+        gpu: [str(text) for text in roofline("deepseek-ai/DeepSeek-V3.2", gpu, tp=8, pp=4).cautions]
+        for gpu in ("l40s", "a100-sxm-80gb", "h100-sxm", "b200-sxm")
+    }
+    wanting = {gpu: any("no kernels for the sparse latent attention" in text for text in told[gpu]) for gpu in told}
+    assert wanting == {"l40s": True, "a100-sxm-80gb": True, "h100-sxm": False, "b200-sxm": False}
+    assert not any("sparse" in str(text) for text in roofline("deepseek-v3", "l40s", tp=8, pp=4).cautions)
+
+
+def test_llama_cpp_has_256_slots_at_most() -> None:
+    options: dict[str, Any] = {"engine": "llama.cpp", "context": 4096, "prompt": 4096}
+    found = {one.change: one for one in roofline("llama-3.2-1b", "h100-sxm", **options).prescriptions}
+    assert "llama.cpp can have at once" in str(found["--batch 256"].text)
+    with pytest.raises(BadInput, match=r"300 sequences at once are more than llama\.cpp can have"):
+        roofline("llama-3.2-1b", "h100-sxm", batch=300, **options)

@@ -199,7 +199,7 @@ def _candidate(
     fits = room.max_batch >= load and begun.stage == "started"
     price = cheapest(deployment.accelerator.id, deployment.count, cloud)
     verdict = verdict_of(fits, room, load)
-    mends = () if fits else tuple(mends_of(deployment, room, load, options, cloud, least_length))
+    mends = () if fits else tuple(mends_of(deployment, room, load, options, cloud, least_length, batch))
     twice = 2 * room.shard.weights
     return Candidate(
         gpu=deployment.accelerator.id,

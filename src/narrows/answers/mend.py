@@ -42,10 +42,11 @@ def mends_of(
     options: dict[str, Any],
     cloud: str | None,
     least_length: int,
+    batch: int | None = None,
 ) -> Iterator[Mend]:
     """Changes that make the load fit, the least costly to the user first: length, concurrency, precision, hardware.
 
-    least_length: tokens a sequence must have at least (its prompt).
+    least_length: tokens a sequence must have at least (its prompt). batch: sequences, where so many were asked for.
     """
     gpu = deployment.accelerator
 
@@ -76,7 +77,7 @@ def mends_of(
                 yield found
                 break
         yield from _some(tried("--enforce-eager", Text("without CUDA graphs; decode is slower"), enforce_eager=True))
-    yield from _beside_others(deployment, tried)
+    yield from _beside_others(deployment, batch, tried)
     if room.in_memory < load:
         yield from _unbound(deployment, room, load, tried)
     if deployment.engine.name == "sglang" and room.in_memory < load:
@@ -151,7 +152,7 @@ def _crowded(deployment: Deployment) -> bool:
     return deployment.engine.checks_free and deployment.utilization * deployment.usable > free
 
 
-def _beside_others(deployment: Deployment, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
+def _beside_others(deployment: Deployment, batch: int | None, tried: Callable[..., Mend | None]) -> Iterator[Mend]:
     """Where others hold memory: a share that holds them too, in versions that count them; or without them."""
     held, flag = deployment.memory_in_use, deployment.engine.gpu_memory_utilization_flag
     if not held:
@@ -169,7 +170,8 @@ def _beside_others(deployment: Deployment, tried: Callable[..., Mend | None]) ->
         for percent in range(int(100 * (1 - held / deployment.usable)), 4, -1):
             found = tried(f"{flag} {percent / 100:g}", text, utilization=percent / 100, batch=1)
             if found:
-                yield found
+                few = f" --batch {found.max_batch}" if batch is not None and found.max_batch < batch else ""
+                yield msgspec.structs.replace(found, change=found.change + few)
                 break
     text = Text("without what others hold of the device ({held})", held=binary(held))
     yield from _some(tried("--memory-in-use 0", text, memory_in_use=None))
@@ -314,8 +316,13 @@ def _hardware(
             change += f" {engine.gpu_memory_utilization_flag} {engine.gpu_memory_utilization:g}"
         if length != deployment.max_length:
             change += f" --max-len {length}"
+        if options["max_num_seqs"] == load and _by_itself(one, options, alone | changed) > load:
+            # so many were asked for, which that device exceeds by itself, and sets more aside for
+            change += f" --max-num-seqs {load}"
         if left.max_batch < load:
             change += f" --batch {left.max_batch}"
+        if deployment.memory_in_use:
+            change += " --memory-in-use 0"
         text = Text(
             "{count} × {gpu}, at {price} per hour ({instance})",
             count=count,
@@ -327,3 +334,9 @@ def _hardware(
         if left.max_batch >= load:
             break
     return best
+
+
+def _by_itself(deployment: Deployment, options: dict[str, Any], changed: dict[str, Any]) -> int:
+    """Sequences that the engine runs at once where it is not told how many."""
+    told = {**options, **changed, "max_num_seqs": None}
+    return deploy(deployment.model, deployment.accelerator, **told).max_num_seqs

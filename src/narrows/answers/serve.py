@@ -23,6 +23,7 @@ _FLAGS = {
     "--gpu-memory-utilization": "--gpu-memory-utilization",
     "--kv-cache-memory-bytes": "--kv-cache-memory-bytes",
     "--max-num-seqs": "--max-num-seqs",
+    "--max-num-batched-tokens": "--max-num-batched-tokens",
     "--enforce-eager": "--enforce-eager",
 }
 """Flags of a mend → flags of the engine; what is not here (`--gpu`) is not in the engine's hands."""
@@ -111,8 +112,11 @@ _SGLANG_FLAGS = {
     "--max-len": "--context-length",
     "--batch": "--max-running-requests",
     "--max-num-seqs": "--max-running-requests",
+    "--max-num-batched-tokens": "--chunked-prefill-size",
     "--tp": "--tp",
     "--pp": "--pp",
+    "--dp": "--dp-size",
+    "--ep": "--ep-size",
     "--kv-cache-dtype": "--kv-cache-dtype",
     "--mem-fraction-static": "--mem-fraction-static",
     "--max-total-tokens": "--max-total-tokens",
@@ -140,6 +144,10 @@ def _sglang_server(deployment: Deployment, options: dict[str, Any], pasted: Engi
     cache = changes.get("--kv-cache-dtype")
     if cache in _SGLANG_CACHES:
         changes["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
+    if changes.pop("--dp-size", None) == "1":
+        # --tp counts the ranks of all replicas
+        ranks = changes.get("--tp") or str(deployment.tensor_parallel)
+        changes |= {"--dp": None, "--enable-dp-attention": None, "--tp": ranks if ranks != "1" else None}
     if pasted is not None:
         return _corrected(pasted, changes, "--max-running-requests", options["max_num_seqs"])
     replicas = deployment.attention_data_parallel
@@ -190,8 +198,9 @@ def _llama_server(deployment: Deployment, change: str, load: int) -> str:
         "-np",
         str(slots),
     ]
-    if deployment.max_num_batched_tokens != 512:
-        found += ["-ub", str(deployment.max_num_batched_tokens)]
+    step = changed.get("--max-num-batched-tokens", str(deployment.max_num_batched_tokens))
+    if step != "512":
+        found += ["-ub", step]
     if keys != "f16":
         found += ["-ctk", keys]
     if values != "f16":

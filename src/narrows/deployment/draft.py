@@ -160,7 +160,7 @@ def draft_bytes(deployment: Deployment) -> int:
 
 
 def shares_embedding(deployment: Deployment) -> bool:
-    """Whether what drafts takes the target's embedding, which with several stages is on another rank than it."""
+    """Whether what drafts takes the target's embedding, which lies on another rank where there are several stages."""
     return deployment.engine.shares_draft_embedding and deployment.pipeline_parallel == 1
 
 

@@ -154,9 +154,16 @@ def deploy(
     if chosen.get("chunk") is not None:
         max_num_batched_tokens = chosen.pop("chunk")
     assumptions += check_draft(draft, model, facts, tp, pp)
-    assumptions += replicated(facts, tp, attention_data_parallel)
+    assumptions += replicated(facts, tp, attention_data_parallel, expert_parallel)
     length = _length(model, max_length, assumptions)
     sequences = whole("--max-num-seqs", defaults.max_num_seqs if max_num_seqs is None else max_num_seqs)
+    if facts.most_sequences and sequences > facts.most_sequences:
+        raise BadInput(
+            "{n} sequences at once are more than {engine} can have ({most} slots); ask for at most {most}",
+            n=sequences,
+            engine=facts.name,
+            most=facts.most_sequences,
+        )
     if facts.name == "vllm" and max_num_batched_tokens is not None:
         step = whole("--max-num-batched-tokens", max_num_batched_tokens)
         if max_num_seqs is not None:

@@ -33,7 +33,12 @@ def format_of(scheme: Scheme) -> tuple[What, str] | None:
 
 def wanting(deployment: Deployment) -> tuple[Text, ...]:
     """Why the engine does not run it on this device, or is not known to; empty: it runs."""
-    return (*_device(deployment), *weights_wanting(deployment), *_cache(deployment))
+    return (
+        *_device(deployment),
+        *weights_wanting(deployment),
+        *_cache(deployment),
+        *_attention(deployment),
+    )
 
 
 def unfit(deployment: Deployment, dtype: str) -> tuple[Text, ...]:
@@ -43,6 +48,7 @@ def unfit(deployment: Deployment, dtype: str) -> tuple[Text, ...]:
         *_bfloat16(deployment, dtype),
         *weights_wanting(deployment),
         *_cache(deployment),
+        *_attention(deployment),
     )
 
 
@@ -129,6 +135,24 @@ def _cache(deployment: Deployment) -> Iterator[Text]:
     elif found.way == "none" or not _reaches(found, deployment):
         yield Text(
             "{engine} does not keep an 8-bit KV cache of this model on {gpu}", engine=engine.label, gpu=device.name
+        )
+
+
+def _attention(deployment: Deployment) -> Iterator[Text]:
+    """Why the engine has no kernels for the model's attention on this device. What is not known is not said."""
+    mixers = [part for layer, _ in deployment.model.kinds for part in parts_of(layer.mixer)]
+    if not any(isinstance(one, LatentAttention) and one.index_heads for one in mixers):
+        return
+    engine, device = deployment.engine, deployment.accelerator
+    found = support(engine, "sparse latent attention", device)
+    if found is not None and found.way == "none":
+        yield Text(
+            "{engine} has no kernels for the sparse latent attention of this model on {gpu}: its compute capability is "
+            "{has}, and {needs} is needed",
+            engine=engine.label,
+            gpu=device.name,
+            has=device.compute_capability or "?",
+            needs=found.needs,
         )
 
 

@@ -89,19 +89,30 @@ def stages(layers: int, pipeline_parallel: int) -> list[range]:
     return found
 
 
-def replicated(engine: Engine, tp: int, replicas: int) -> list[Text]:
-    """What is said of replicas of attention. Raises BadInput where an engine has none."""
+def replicated(engine: Engine, tp: int, replicas: int, expert_parallel: int) -> list[Text]:
+    """What is said of replicas of attention, and of experts given out. Raises BadInput where an engine has none."""
+    found = []
+    if engine.name == "vllm" and expert_parallel not in (1, tp * replicas):
+        found.append(
+            Text(
+                "vLLM gives experts out over all {ranks} ranks (--enable-expert-parallel) or over none: no flag of it "
+                "says {parallel}",
+                ranks=tp * replicas,
+                parallel=expert_parallel,
+            )
+        )
     if replicas == 1:
-        return []
+        return found
     if engine.name == "llama.cpp":
         raise BadInput("--dp is {dp}, and llama.cpp has no replicas; leave it out", dp=replicas)
     return [
+        *found,
         Text(
             "{dp} replicas of attention of {tp} devices each share the experts: batch, KV tokens and capacity are of "
             "one replica",
             dp=replicas,
             tp=tp,
-        )
+        ),
     ]
 
 

@@ -25,7 +25,8 @@ class Fact(msgspec.Struct, Generic[T], frozen=True):
 
 
 class LlamaFacts(msgspec.Struct, frozen=True):
-    """The data file. ubatch: tokens of a step. parallel: slots. cell_padding: cells come in multiples of it.
+    """The data file. ubatch: tokens of a step. parallel: slots; most_slots: as many as a build
+    can have. cell_padding: cells come in multiples of it.
 
     windowed: families of which it keeps windows; of all others it keeps whole sequences. cache_types: of the KV cache.
     """
@@ -35,6 +36,7 @@ class LlamaFacts(msgspec.Struct, frozen=True):
     source: str
     ubatch: Fact[int]
     parallel: Fact[int]
+    most_slots: Fact[int]
     cell_padding: Fact[int]
     windowed: Fact[tuple[str, ...]]
     cache_types: Fact[tuple[str, ...]]
@@ -79,6 +81,7 @@ def llama_engine(sign: str | None, written: str) -> Engine:
         chunk_above=(0, facts.ubatch.value),
         tokens_as_concurrency=True,
         scheduler_defaults=(default,),
+        most_sequences=facts.most_slots.value,
         measured=True,
         source=facts.source,
         as_of=facts.as_of,

@@ -29,6 +29,7 @@ What = Literal[
     "nvfp4",
     "mxfp4",
     "fp8 kv",
+    "sparse latent attention",
     "speculative decoding",
     "prefix caching",
 ]

@@ -76,6 +76,7 @@ class Engine(msgspec.Struct, frozen=True):
         its weights are read; 0: only experts with rows cost anything.
     measured: the version is not newer than the newest whose logs the memory law was scored on.
     older: the version that was asked for, where it is older than the oldest known, whose facts are taken.
+    most_sequences: how many can run at once, whatever is asked for; 0: any number.
     sources: fact → where it is from. assumptions: what had to be assumed about the version.
     """
 
@@ -103,6 +104,7 @@ class Engine(msgspec.Struct, frozen=True):
     assumptions: tuple[Text, ...] = ()
     older: str = ""
     core: str = ""
+    most_sequences: int = 0
     first_core: tuple[FallsBack, ...] = ()
     first_core_gone: bool = False
     lora_ranks: tuple[int, ...] = ()

@@ -16,10 +16,10 @@ def note_of(architecture: str, family: str) -> Text | None:
     """What to say of a class without the head of a language model; None of one that has it.
 
     The body of a family is called after it: MistralModel. Classes beside files on the hub are called as they please
-    (ChatGLMModel has a head).
+    (ChatGLMModel has a head), and what chats generates (InternVLChatModel).
     """
     called, name = plain(architecture), plain(family)
-    if family in REMOTE_FAMILIES or not called.startswith(name):
+    if family in REMOTE_FAMILIES or name.endswith("chat") or not called.startswith(name):
         return None
     if called == f"{name}model":
         return Text("class {name} has no output head; none is counted", name=architecture[:60])

@@ -190,7 +190,8 @@ def prediction_of(target: ModelSpec) -> Prediction:
         "unquantized",
         model=target.name,
     )
-    return Prediction((prediction_layer(target.layers, kept, 0, target.dialect),), (kept,), True, (said,))
+    cut = target.family.startswith("qwen3")
+    return Prediction((prediction_layer(target.layers, kept, 0, target.dialect, cut=cut),), (kept,), True, (said,))
 
 
 def _attends_to_all(layer: Layer) -> bool:

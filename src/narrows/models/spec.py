@@ -238,12 +238,13 @@ class ModelSpec(msgspec.Struct, frozen=True, dict=True):
 
     def tensor_table(self) -> list[TensorRow]:
         """Every tensor of the model as the checkpoint names and stores it, towers included."""
-        rows = self.outer_rows()
-        for layer, indices in self.kinds:
-            rows += self.layer_rows(layer, indices)
-        for tower in self.towers:
-            rows += self.tower_rows(tower)
-        return rows
+        return list(self._table)
+
+    @cached_property
+    def _table(self) -> tuple[TensorRow, ...]:
+        # made once: parameters, active ones and bytes are each summed over it
+        of_layers = [row for layer, indices in self.kinds for row in self.layer_rows(layer, indices)]
+        return (*self.outer_rows(), *of_layers, *(row for tower in self.towers for row in self.tower_rows(tower)))
 
     @cached_property
     def by_rules(self) -> ModelSpec:

@@ -228,6 +228,9 @@ def _batches(ask: Ask, short: bool) -> Iterator[Change]:
     """As many sequences as memory holds; fewer than asked for where it does not hold these."""
     load = ask.load
     room = min(ask.steps.held(load.context), max(MOST_SEQUENCES, load.batch))
+    most = ask.deployment.engine.most_sequences
+    if most:
+        room = min(room, most)
     steps = ask.steps
     if room > ask.deployment.max_num_seqs:
         # an engine told to run more at once reserves more, which leaves less
@@ -238,7 +241,9 @@ def _batches(ask: Ask, short: bool) -> Iterator[Change]:
     if room < 1 or room == load.batch:
         return
     text = (
-        Text("as many sequences as memory holds at {context} tokens", context=load.context)
+        Text("as many sequences as {engine} can have at once", engine=ask.deployment.engine.name)
+        if room == most
+        else Text("as many sequences as memory holds at {context} tokens", context=load.context)
         if short or room < MOST_SEQUENCES
         else Text("more sequences per step: weights are read once for all of them")
     )

@@ -22,18 +22,20 @@ def with_prediction(c: Fields, spec: ModelSpec, layer: Layer, *, own_vocab: bool
     return msgspec.structs.replace(spec, towers=spec.towers + towers) if towers else spec
 
 
-def prediction_layer(index: int, layer: Layer, vocab: int, dialect: str) -> Tower:
+def prediction_layer(index: int, layer: Layer, vocab: int, dialect: str, *, cut: bool = False) -> Tower:
     """A multi-token prediction layer: a whole decoder layer, its own embedding and head, a projection and norms.
 
-    vocab: 0 where it has neither embedding nor head of its own. Sources: DeepSeek-V3's published weight layout (61
-    layers + 1 MTP of 14 B with embedding and head); GLM-5.3's published total, which is without them.
+    vocab: 0 where it has neither embedding nor head of its own. cut: tensor-parallel ranks share the projection, as
+    of Qwen3-Next; of the others each has it whole (vLLM's eh_proj is a plain nn.Linear, Apache-2.0).
+    Sources: DeepSeek-V3's published weight layout (61 layers + 1 MTP of 14 B with embedding and head); GLM-5.3's
+    published total, which is without them.
     """
     hidden, names = layer.hidden, DIALECTS[dialect]
     inside = [(names[t.role].replace("{}", str(index), 1), 1, t) for t in layer.tensors()]
     own = [
         ("enorm.weight", Tensor("mtp.norm", (hidden,), "vector")),
         ("hnorm.weight", Tensor("mtp.norm", (hidden,), "vector")),
-        ("eh_proj.weight", Tensor("mtp.projection", (hidden, 2 * hidden), "plain", hidden)),
+        ("eh_proj.weight", Tensor("mtp.projection", (hidden, 2 * hidden), "plain", hidden if cut else 1)),
         ("shared_head.norm.weight", Tensor("mtp.norm", (hidden,), "vector")),
     ]
     if vocab:
@@ -62,11 +64,7 @@ def block_prediction(c: Fields, spec: ModelSpec, layer: Layer) -> ModelSpec:
         own = [
             (f"model.mtp_emb_norm.{index}.weight", 1, Tensor("mtp.norm", (hidden,), "vector")),
             (f"model.mtp_hidden_norm.{index}.weight", 1, Tensor("mtp.norm", (hidden,), "vector")),
-            (
-                f"model.mtp_linear_proj.{index}.weight",
-                1,
-                Tensor("mtp.projection", (hidden, 2 * hidden), "plain", hidden),
-            ),
+            (f"model.mtp_linear_proj.{index}.weight", 1, Tensor("mtp.projection", (hidden, 2 * hidden), "plain")),
         ]
         towers.append(Tower("MTP layer", (*inside, *own), served=False, unique=False))
     return msgspec.structs.replace(spec, towers=spec.towers + tuple(towers)) if towers else spec
