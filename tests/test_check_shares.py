@@ -7,8 +7,11 @@ import io
 import pytest
 
 from narrows.answers.check import Check, check
+from narrows.diagnosis.deployed import deployed
 from narrows.diagnosis.drafted import draft_seen
+from narrows.diagnosis.situation import Situation
 from narrows.models import load_model
+from narrows.observe import observe
 from narrows.text import Text
 from narrows.units import GIB
 
@@ -76,19 +79,26 @@ def test_a_draft_of_which_nothing_is_known_is_said_to_be_left_out(written: str, 
     assert "the prediction is without it" in str(said[0])
 
 
+WHOLE_EXPERTS = (
+    "(APIServer pid=1) INFO 07-26 11:05:18 [utils.py:238] non-default args: {'model': 'deepseek-ai/DeepSeek-V3', "
+    "'data_parallel_size': 8, 'enable_expert_parallel': True, 'max_model_len': 8192}\n"
+    "(EngineCore pid=2) INFO 07-26 11:05:19 [core.py:114] Initializing a V1 LLM engine (v0.20.0) with config: "
+    "model='deepseek-ai/DeepSeek-V3', dtype=torch.bfloat16, max_seq_len=8192, tensor_parallel_size=1, "
+    "pipeline_parallel_size=1, data_parallel_size=8, enforce_eager=False, kv_cache_dtype=auto, "
+    "quantization=fp8, device_config=cuda\n"
+)
+
+
 def test_experts_that_a_log_says_are_given_out_whole_are_predicted_so() -> None:
-    dump = (
-        "(EngineCore pid=2) INFO 07-26 11:05:19 [core.py:114] Initializing a V1 LLM engine (v0.20.0) with config: "
-        "model='deepseek-ai/DeepSeek-V3', dtype=torch.bfloat16, max_seq_len=8192, tensor_parallel_size=1, "
-        "pipeline_parallel_size=1, data_parallel_size=8, enforce_eager=False, kv_cache_dtype=auto, "
-        "quantization=fp8, device_config=cuda\n"
-    )
-    arguments = (
-        "(APIServer pid=1) INFO 07-26 11:05:18 [utils.py:238] non-default args: {'model': 'deepseek-ai/DeepSeek-V3', "
-        "'data_parallel_size': 8, 'enable_expert_parallel': True, 'max_model_len': 8192}\n"
-    )
     loaded = (
         "(EngineCore pid=2) INFO 07-26 11:06:18 [gpu_model_runner.py:1] Model loading took 95.8 GiB and 60.1 seconds\n"
     )
-    predicted, reported = _term(_checked(arguments + dump + loaded, gpu="h200-sxm"), "weights")
+    predicted, reported = _term(_checked(WHOLE_EXPERTS + loaded, gpu="h200-sxm"), "weights")
     assert predicted == pytest.approx(reported, rel=0.02)
+
+
+def test_other_splits_of_such_a_server_give_out_the_experts_over_the_ranks_of_all_replicas() -> None:
+    (seen,) = observe(io.BytesIO(WHOLE_EXPERTS.encode()))
+    found = Situation(seen, deployed(seen, gpu="h200-sxm"), ()).tried(tensor_parallel=2)
+    assert found is not None
+    assert (found.deployment.expert_parallel, found.deployment.expert_width_parallel) == (16, 1)

@@ -14,7 +14,10 @@ _STEPS = 5
 
 
 def with_draft(options: dict[str, Any], target: ModelSpec) -> Draft | None:
-    """The draft that `options` of a command or a pasted one ask for: taken out of them."""
+    """The draft for `target` that options of a question or a pasted command ask for; None where they ask for none.
+
+    What asks for it is taken out of `options`. Raises BadInput for what cannot draft, or is not known.
+    """
     config = options.pop("speculative_config", None)
     older = {name.removeprefix("speculative_"): options.pop(name, None) for name in OLDER}
     if config is None and older["model"] is None and older["algorithm"] is None:

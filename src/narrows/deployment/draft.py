@@ -126,7 +126,7 @@ def drafting(deployment: Deployment) -> Deployment:
 
 
 def draft_layers(deployment: Deployment) -> Sequence[tuple[Layer, int]]:
-    """(layer, how many) that keep keys and values of what drafts."""
+    """(layer, how many of it) that keep keys and values of what drafts; empty where nothing drafts."""
     draft = deployment.draft
     if draft is None:
         return ()

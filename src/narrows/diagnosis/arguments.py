@@ -83,7 +83,7 @@ def blocks(s: Situation) -> Found | None:
             s.either(
                 {"--enable-expert-parallel": ""},
                 Text("whole experts on every rank, none of them cut"),
-                expert_parallel=ranks,
+                expert_parallel=s.of_all_replicas(ranks),
             ),
             s.either(
                 {"--tensor-parallel-size": str(whole[-1])},

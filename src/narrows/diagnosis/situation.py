@@ -174,6 +174,10 @@ class Situation:
         """Whether the device's memory is the host's."""
         return self.on_cpu or (self.made.accelerator is not None and self.made.accelerator.unified)
 
+    def of_all_replicas(self, tensor_parallel: int) -> int:
+        """Ranks that share the experts, with so many in each replica of attention."""
+        return tensor_parallel * (self.settings.data_parallel or 1)
+
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def tried(self, **options: Any) -> Predicted | None:
@@ -181,7 +185,7 @@ class Situation:
         if self.made.deployment is None:
             return None
         if self.made.options.get("expert_parallel", 1) > 1 and "tensor_parallel" in options:
-            options["expert_parallel"] = options["tensor_parallel"]
+            options["expert_parallel"] = self.of_all_replicas(options["tensor_parallel"])
         try:
             one = whole_blocks(
                 deploy(self.made.deployment.model, self.made.deployment.accelerator, **self.made.options | options)

@@ -38,7 +38,7 @@ def _sizes(deployment: Deployment, layer: Layer, index: int) -> Iterator[int]:
 
 
 def offloaded_bytes(deployment: Deployment, layers: range) -> int:
-    """Bytes of one rank of a stage that stay in host memory."""
+    """Bytes of one rank that stay in host memory. layers: of its stage, without holes."""
     if not deployment.offload:
         return 0
     total = 0
@@ -52,7 +52,7 @@ def offloaded_bytes(deployment: Deployment, layers: range) -> int:
 
 
 def held_by_host(deployment: Deployment) -> int:
-    """The same of the stage that leaves the most there."""
+    """Bytes of one rank that stay in host memory, of the stage that leaves the most there."""
     cuts = stages(deployment.model.layers, deployment.pipeline_parallel)
     return max(offloaded_bytes(deployment, layers) for layers in cuts)
 

@@ -62,6 +62,13 @@ def windowed(full: Attention, window: int | None, kinds: Sequence[str]) -> list[
     return [sliding if kind == SLIDING else full for kind in kinds]
 
 
+def indexed_as_full(c: Fields) -> None:
+    """Attention that picks tokens by an indexer is full attention in `layer_types`: the indexer is told elsewhere."""
+    kinds = c.raw("layer_types")
+    if isinstance(kinds, list):
+        c.values = {**c.values, "layer_types": [FULL if kind == "indexed_attention" else kind for kind in kinds]}
+
+
 def full_every(c: Fields, layers: int, every: int, other: str = SLIDING) -> list[str]:
     """Kinds of layers by `layer_types`, else every `every`-th one full (0: none) and the rest of the other kind."""
     return c.kinds("layer_types", layers, (other, FULL)) or [

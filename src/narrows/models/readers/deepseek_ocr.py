@@ -12,6 +12,7 @@ from narrows.models.readers.build import from_the_top
 from narrows.models.readers.deepseek import read_deepseek_v2
 from narrows.models.readers.remote import read_deepseek
 from narrows.models.readers.towers.parts import Parts
+from narrows.models.readers.unread import unread_tower
 from narrows.models.spec import ModelSpec, Tower
 from narrows.text import BadInput
 
@@ -119,10 +120,7 @@ def _vl2(c: Fields, vision: Fields) -> ModelSpec:
     c.read |= text.values.keys() | {"candidate_resolutions", "global_view_pos", "tile_tag"}
     projector = c.nested("projector_config")
     if projector.raw("projector_type", default="downsample_mlp_gelu") != "downsample_mlp_gelu":
-        raise BadInput(
-            "the vision part of this config is '{kind}', which narrows does not read yet",
-            kind=str(projector.raw("projector_type"))[:40],
-        )
+        raise unread_tower(projector.raw("projector_type"))
     hidden = vision.size("width", default=1152)
     side, depth = projector.size("downsample_ratio", default=2, most=16), projector.size("depth", default=2, most=16)
     ratio = projector.size("mlp_ratio", default=1, most=64)

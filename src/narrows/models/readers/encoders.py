@@ -19,6 +19,7 @@ from narrows.models.readers.bert import Frame, read
 from narrows.models.readers.build import FULL, PRE_NORMS, SLIDING, attention, dense
 from narrows.models.readers.seq2seq_parts import class_of, norm, whole_model
 from narrows.models.readers.spelling import LAYERS, respell
+from narrows.models.readers.unread import unread_setting
 from narrows.models.spec import Layer, ModelSpec, Norms
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
@@ -46,11 +47,7 @@ def read_deberta_v2(c: Fields) -> ModelSpec:
     c.read |= {"pos_att_type", "norm_rel_ebd", "attention_head_size", "max_relative_positions", "position_buckets"}
     for field, usual in (("attention_head_size", None), ("embedding_size", hidden), ("conv_groups", 1)):
         if c.raw(field) not in (None, usual):
-            raise BadInput(
-                "this {family} config sets '{field}' in a way that narrows does not read yet",
-                family="deberta-v2",
-                field=field,
-            )
+            raise unread_setting("deberta-v2", field)
     spec, extra = read(c, "deberta-v2"), list[tuple[str, Tensor]]()
     relative = c.flag("relative_attention", False)
     layers = [layer for group in spec.groups for layer in [group.layer] * group.repeat]
@@ -178,10 +175,8 @@ def read_nomic_bert(c: Fields) -> ModelSpec:
     mixer = Uncached(_all_heads(c, linears))
     gated = not given or "glu" in str(c.raw("activation_function", default="gelu")).lower()
     if biased["mlp_fc1_bias"] != biased["mlp_fc2_bias"] or c.flag("prenorm", False) or c.flag("use_rms_norm", False):
-        raise BadInput(
-            "this {family} config sets '{field}' in a way that narrows does not read yet",
-            family="nomic_bert",
-            field="use_rms_norm" if c.raw("use_rms_norm") else "prenorm" if c.raw("prenorm") else "mlp_fc2_bias",
+        raise unread_setting(
+            "nomic_bert", "use_rms_norm" if c.raw("use_rms_norm") else "prenorm" if c.raw("prenorm") else "mlp_fc2_bias"
         )
     plain = Dense(hidden, inner, gated, bias=biased["mlp_fc1_bias"])
     experts = c.maybe_size("num_experts", default=0, least=0) or 0
@@ -210,11 +205,7 @@ def read_nomic_bert(c: Fields) -> ModelSpec:
     c.read |= {"last_layer_subset", "mlp_checkpoint_lvl", "max_trained_positions", "window_size", "activation_function"}
     c.read |= {"scale_attn_by_inverse_layer_idx", "resid_pdrop", "add_pooling_layer", "num_shared_experts"}
     if c.flag("parallel_block", False):
-        raise BadInput(
-            "this {family} config sets '{field}' in a way that narrows does not read yet",
-            family="nomic_bert",
-            field="parallel_block",
-        )
+        raise unread_setting("nomic_bert", "parallel_block")
     head = _transform(c, hidden, tied=tied) + _bias(c)
     return whole(c, "nomic_bert", found, around, head, dialect="nomic_bert", tied=tied)
 
@@ -225,11 +216,7 @@ def _gte(c: Fields, family: str) -> ModelSpec:
         c.read |= {"layer_norm_type", "logn_attention_clip1", "logn_attention_scale", "pack_qkv", "unpad_inputs"}
         c.read |= {"use_memory_efficient_attention", "position_embedding_type", "mask_token_id"}
         if c.raw("position_embedding_type", default="rope") != "rope":
-            raise BadInput(
-                "this {family} config sets '{field}' in a way that narrows does not read yet",
-                family=family,
-                field="position_embedding_type",
-            )
+            raise unread_setting(family, "position_embedding_type")
         norms = c.raw("layer_norm_type", default="layer_norm") == "layer_norm"
     else:
         norms = True

@@ -9,7 +9,15 @@ import msgspec
 
 from narrows.models.fields import Fields
 from narrows.models.mixers import KimiDelta, Mixer
-from narrows.models.readers.build import FULL, LINEAR, PRE_NORMS, full_every, grouped, model, with_defaults
+from narrows.models.readers.build import (
+    LINEAR,
+    PRE_NORMS,
+    full_every,
+    grouped,
+    indexed_as_full,
+    model,
+    with_defaults,
+)
 from narrows.models.readers.deepseek import Ranks, indexers, latent_attention, sparse_layers
 from narrows.models.readers.latent import hyper_connections
 from narrows.models.spec import Layer, ModelSpec
@@ -21,9 +29,7 @@ def read_glm5_next_text(c: Fields) -> ModelSpec:
     """The decoder."""
     with_defaults(c, {"first_k_dense_replace": 3})
     layers = c.layers("num_hidden_layers")
-    kinds = c.raw("layer_types")
-    if isinstance(kinds, list):
-        c.values = {**c.values, "layer_types": [FULL if kind == "indexed_attention" else kind for kind in kinds]}
+    indexed_as_full(c)
     pool = c.size("index_kpool", default=16)
     indexing = msgspec.structs.replace(latent_attention(c, _RANKS), index_pool=pool)
     sharing = msgspec.structs.replace(indexing, index_heads=0, index_dim=0, index_pool=0)

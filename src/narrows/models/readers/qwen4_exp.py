@@ -12,7 +12,15 @@ import msgspec
 from narrows.models.feedforward import MixtureOfExperts
 from narrows.models.fields import Fields
 from narrows.models.mixers import Attention, GatedDeltaNet, IndexedAttention, Mixer, linear
-from narrows.models.readers.build import FULL, grouped, model, outside, state_format, text_part, with_defaults
+from narrows.models.readers.build import (
+    grouped,
+    indexed_as_full,
+    model,
+    outside,
+    state_format,
+    text_part,
+    with_defaults,
+)
 from narrows.models.readers.qwen import delta_nets, experts
 from narrows.models.readers.vision import qwen3_vision
 from narrows.models.spec import Layer, ModelSpec, Norms
@@ -117,9 +125,7 @@ def read_qwen4_exp_text(c: Fields) -> ModelSpec:
     """The decoder."""
     with_defaults(c, _DEFAULTS)
     layers = c.layers("num_hidden_layers")
-    kinds = c.raw("layer_types")
-    if isinstance(kinds, list):
-        c.values = {**c.values, "layer_types": [FULL if kind == "indexed_attention" else kind for kind in kinds]}
+    indexed_as_full(c)
     plain, full = delta_nets(c, layers, 2, fused=False, state_format=state_format(c, "mamba_ssm_dtype"))
     indexed = _attending(c, full) if any(mixer is full for mixer in plain) else None
     mixers: list[Mixer] = [indexed if mixer is full and indexed is not None else mixer for mixer in plain]

@@ -16,6 +16,7 @@ from narrows.models.readers.phi3 import read_phi3
 from narrows.models.readers.towered import phi4_audio, phi4_vision
 from narrows.models.readers.towers import vision
 from narrows.models.readers.towers.parts import Parts
+from narrows.models.readers.unread import unread_setting, unread_tower
 from narrows.models.spec import ModelSpec, Tower
 from narrows.models.tensors import Tensor
 from narrows.text import BadInput
@@ -36,10 +37,7 @@ def read_phi3_v(c: Fields) -> ModelSpec:
     spec = read_phi3(c)
     tower, embedding = (c.nested(name) for name in ("img_processor", "embd_layer"))
     if tower.raw("model_name") != "openai/clip-vit-large-patch14-336" or embedding.raw("projection_cls") != "mlp":
-        raise BadInput(
-            "the vision part of this config is '{kind}', which narrows does not read yet",
-            kind=str(tower.raw("model_name"))[:60],
-        )
+        raise unread_tower(tower.raw("model_name"))
     prefix = "model.vision_embed_tokens."
     body = vision(Fields(dict(_CLIP_336)), "clip_vision_model", prefix + "img_processor.")
     between = Parts(prefix)
@@ -188,11 +186,7 @@ def read_molmo(c: Fields) -> ModelSpec:
     """Molmo on Qwen 2: `intermediate_size` is both halves; CLIP's tower less its last layer, pooling, a gated unit."""
     for field in ("norm_after", "attention_layer_norm"):
         if c.flag(field, False):
-            raise BadInput(
-                "this {family} config sets '{field}' in a way that narrows does not read yet",
-                family="molmo",
-                field=field,
-            )
+            raise unread_setting("molmo", field)
     half = c.divide(c.size("intermediate_size"), 2, "intermediate_size", "2")
     tied = c.flag("weight_tying", False)
     c.values = {**c.values, "intermediate_size": half, "tie_word_embeddings": tied, "sliding_window": None}

@@ -9,7 +9,7 @@ from narrows.models.readers.towers.mllama import mllama
 from narrows.models.readers.towers.others import davit, kosmos_2_5, lfm3_vl, molmo2, pix2struct, radio
 from narrows.models.readers.towers.pixtral import pixtral
 from narrows.models.readers.towers.table import ENCODERS
-from narrows.text import BadInput
+from narrows.models.readers.unread import unread_tower
 
 _WHOLE = {
     "pixtral": pixtral,
@@ -32,9 +32,7 @@ def vision(c: Fields, usual: str, prefix: str) -> Body:
     if isinstance(kind, str) and kind in _WHOLE:
         return _WHOLE[kind](c, prefix)
     if not isinstance(kind, str) or kind not in ENCODERS:
-        raise BadInput(
-            "the vision part of this config is '{kind}', which narrows does not read yet", kind=str(kind)[:40]
-        )
+        raise unread_tower(kind)
     body = encode(c, ENCODERS[kind], prefix)
     return EXTRAS[kind](c, body) if kind in EXTRAS else body
 

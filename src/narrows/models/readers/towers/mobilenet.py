@@ -8,19 +8,17 @@ from __future__ import annotations
 from narrows.models.fields import Fields
 from narrows.models.readers.towers.encoder import Body
 from narrows.models.readers.towers.parts import Parts
-from narrows.text import BadInput
+from narrows.models.readers.unread import unread_tower
 
 NAME = "mobilenetv5_300m_enc"
 _STEM, _OUT = 64, 2048
 
 
 def mobilenet(c: Fields, prefix: str) -> Body:
-    """The tower with the fusion of its last two stages, which ends 2,048 wide."""
+    """The tower with the fusion of its last two stages, which ends 2,048 wide. Raises BadInput for another one."""
     stated = c.raw("architecture", default=NAME)
     if stated != NAME or c.raw("model_args"):
-        raise BadInput(
-            "the vision part of this config is '{kind}', which narrows does not read yet", kind=str(stated)[:40]
-        )
+        raise unread_tower(stated)
     c.read |= {"do_pooling", "initializer_range", "num_classes", "label_names", "pretrained_cfg", "global_pool"}
     parts = Parts(prefix + "timm_model.")
     parts.add("conv_stem.conv", _STEM, 3, 3, 3, bias=True)
