@@ -202,7 +202,7 @@ def _whole_experts(deployment: Deployment, tp: int, replicas: int | None = None)
 
 
 _SHARES = (0.93, 0.94, 0.95)
-"""Shares above the usual ones that people give to an engine which has the device to itself."""
+"""Shares above the usual ones that are offered to an engine which has the device to itself (assumed)."""
 
 
 def _reserving_less(deployment: Deployment, load: int, tried: Callable[..., Mend | None]) -> Iterator[Mend]:

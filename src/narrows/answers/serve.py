@@ -67,7 +67,7 @@ def serve_command(
         "--quantization": options["quantization"],
         "--enforce-eager": "" if options["enforce_eager"] else None,
         "--speculative-config": deployment.draft.asked if deployment.draft is not None else None,
-        "--cpu-offload-gb": f"{deployment.offload / 2**30:g}" if deployment.offload else None,
+        "--cpu-offload-gb": f"{deployment.offload / 2**30:.5g}" if deployment.offload else None,
     }
     return _joined([deployment.engine.name, "serve", served_name(deployment.model)], values | changes)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from narrows.text import Text
 
 LEAST_STEP = 2048
-"""Tokens of a step, below which prefill reads the weights too often for its arithmetic."""
+"""Tokens of a step, below which prefill reads the weights too often for its arithmetic: no smaller step is offered
+(assumed; the default of most versions of vLLM on one device)."""
 
 
 def fewer_sequences(number: int, usual: int) -> Text:

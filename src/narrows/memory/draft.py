@@ -140,7 +140,7 @@ def _told(share: DraftShare, length: int) -> Text:
         )
     return Text(
         "drafts by {method}: {weights} of the weights are its own, and {kv} of KV cache per sequence of {length} "
-        "tokens; a sequence has slots for {tokens} tokens more, up to the longest length",
+        "tokens; a sequence has more slots for what is drafted ({tokens}), up to the longest length",
         **figures,
         kv=binary(share.kv_bytes_per_sequence),
         length=length,

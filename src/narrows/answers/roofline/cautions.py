@@ -50,8 +50,8 @@ def _drafting(deployment: Deployment) -> Iterator[Text]:
     """That drafts are in no time."""
     if deployment.draft is not None:
         yield Text(
-            "drafts by {method} are counted in what fits, not in the times: a step drafts {tokens} tokens more, which "
-            "costs time of its own, and verifies them in one pass",
+            "drafts by {method} are counted in what fits, not in the times: to draft more tokens in a step ({tokens}) "
+            "costs time of its own, and they are verified in one pass",
             method=deployment.draft.method,
             tokens=deployment.draft.tokens,
         )
