@@ -391,3 +391,8 @@ def test_smaller_steps_as_a_mend_stand_in_the_command() -> None:
     assert one.mend.change == "--max-num-batched-tokens 16384"
     again = fit(one.serve_command, "l40s", engine=engine).candidates[0]
     assert (again.fits, again.max_batch) == (True, one.mend.max_batch)
+
+
+def test_a_speculative_config_that_is_nested_too_deep_is_refused() -> None:
+    with pytest.raises(BadInput, match="must be a JSON object"):
+        fit("llama-3.1-8b", "l40s", speculative_config='{"method":' + "[" * 5000 + "]" * 5000 + "}")

@@ -152,3 +152,10 @@ def test_experts_that_vllm_cannot_give_out_so_are_said_to_be() -> None:
 
     assert "over all 8 ranks" in notes(tp=8, ep=4)
     assert "no flag of it" not in notes(tp=8, ep=8) + notes(tp=8) + notes(tp=8, ep=4, engine="sglang")
+
+
+def test_buffers_of_nccl_are_not_stretched_beyond_the_devices_that_were_measured() -> None:
+    eight, many = (_of("deepseek-v3", tp=8, pp=pp) for pp in (1, 8))
+    assert many.terms.runtime == eight.terms.runtime
+    told = str(fit("deepseek-v3", "h200-sxm", tp=8, pp=8, max_len=8192).candidates[0].reserve_basis)
+    assert "64 are assumed to take no more" in told

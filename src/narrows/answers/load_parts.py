@@ -210,8 +210,8 @@ def reason_of_narrow(one: Fixed | Moved, scenario: Scenario) -> Text:
 
 
 def smaller(spec: ModelSpec) -> float | None:
-    """Share of the bytes that the checkpoint would have in FP8; None where it is quantized already."""
-    if spec.precision.scheme is not UNQUANTIZED or spec.precision.dtype.bits != 16:
+    """Share of the bytes that the checkpoint would have in FP8; None where it is quantized already, or empty."""
+    if spec.precision.scheme is not UNQUANTIZED or spec.precision.dtype.bits != 16 or not spec.checkpoint_bytes():
         return None
     linear = 0
     for layer, indices in spec.kinds:

@@ -60,7 +60,7 @@ def read_speculative(
         asked = given.strip()
         try:
             config = msgspec.json.decode(asked, type=dict[str, Any]) if asked else {}
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             raise BadInput(
                 'the speculative config is \'{value}\'; it must be a JSON object such as {{"method": "mtp", '
                 '"num_speculative_tokens": 1}}',

@@ -241,6 +241,10 @@ def graph_name(deployment: Deployment) -> str:
     return "graph_bytes_per_layer_cut_experts" if cut and has_experts(deployment.model) else "graph_bytes_per_layer"
 
 
+MEASURED_PEERS = 7
+"""Further devices of the largest start whose log teaches NCCL's buffers: all have eight or fewer, of one stage."""
+
+
 def spread(estimated: float) -> float:
     """The unit in which errors of a reserve are stated: 100 MiB and a tenth of it. Bytes."""
     return 100 * 2**20 + estimated / 10
@@ -253,14 +257,18 @@ def _runtime(deployment: Deployment, known: Coefficients) -> tuple[int, Text]:
     named = peer_name(deployment)
     if named is None:
         return int(used.value), Text("runtime: {basis}; NCCL's buffers are outside the engine's share", basis=used.told)
-    each = known[named]
-    return int(used.value + peers * each.value), Text(
-        "runtime: {basis}; NCCL's buffers: {peers} peers × {size} ({each})",
-        basis=used.told,
-        peers=peers,
-        size=binary(each.value),
-        each=each.told,
-    )
+    each, reached = known[named], min(peers, MEASURED_PEERS)
+    figures = {"basis": used.told, "peers": reached, "size": binary(each.value), "each": each.told}
+    found = int(used.value + reached * each.value)
+    if peers > reached:
+        return found, Text(
+            "runtime: {basis}; NCCL's buffers: {peers} peers × {size} ({each}), as of {devices} devices, the most that "
+            "were measured; {count} are assumed to take no more, since rings and trees join each with a few others",
+            **figures,
+            devices=MEASURED_PEERS + 1,
+            count=deployment.count,
+        )
+    return found, Text("runtime: {basis}; NCCL's buffers: {peers} peers × {size} ({each})", **figures)
 
 
 def runtime_name(deployment: Deployment) -> str:
